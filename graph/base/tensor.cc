@@ -1,0 +1,191 @@
+#include "graph/base/tensor.h"
+
+#include <cstdlib>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace onward {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+void* AlignedZeros(size_t bytes) {
+  const size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+  void* p = std::aligned_alloc(kAlignment, rounded);
+  if (p != nullptr) std::memset(p, 0, rounded);
+  return p;
+}
+
+}  // namespace
+
+std::string ToString(const TensorType& type) {
+  std::string out = absl::StrCat(Name(type.dtype), ToString(type.dims));
+  if (!type.layout.plain()) absl::StrAppend(&out, ":", ToString(type.layout));
+  return out;
+}
+
+void Tensor::Deleter::operator()(const void* p) const {
+  if (release) {
+    release();
+  } else {
+    std::free(const_cast<void*>(p));
+  }
+}
+
+Tensor::Tensor(DataType dtype, Dims dims) : type_{dtype, std::move(dims), {}} {
+  data_ = AlignedZeros(type_.bytes());
+  if (data_ == nullptr) std::abort();  // callers with sizes from outside use Allocate
+  owner_ = std::unique_ptr<const void, Deleter>(data_, Deleter{});
+}
+
+Tensor::Tensor(DataType dtype, Dims dims, const void* data, std::function<void()> release)
+    : type_{dtype, std::move(dims), {}},
+      data_(data),
+      owner_(data, Deleter{release ? std::move(release) : [] {}}) {}
+
+absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, Dims dims) {
+  const absl::StatusOr<int64_t> elements = CheckedElements(dims);
+  if (!elements.ok()) return elements.status();
+  Tensor t;
+  t.type_ = TensorType{dtype, std::move(dims), {}};
+  t.data_ = AlignedZeros(t.type_.bytes());
+  if (t.data_ == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for ", t.type_.bytes(), " bytes of ", ToString(t.type_)));
+  }
+  t.owner_ = std::unique_ptr<const void, Deleter>(t.data_, Deleter{});
+  return t;
+}
+
+Tensor Tensor::Full(DataType dtype, Dims dims, double value) {
+  Tensor t(dtype, std::move(dims));
+  const int64_t n = t.elements();
+  const auto fill = [&](auto typed) {
+    using T = decltype(typed);
+    for (T& x : t.mutable_values<T>()) x = typed;
+  };
+  switch (dtype) {
+    case DataType::kFloat32:
+      fill(static_cast<float>(value));
+      break;
+    case DataType::kFloat64:
+      fill(value);
+      break;
+    case DataType::kInt8:
+      fill(static_cast<int8_t>(value));
+      break;
+    case DataType::kUint8:
+      fill(static_cast<uint8_t>(value));
+      break;
+    case DataType::kInt16:
+      fill(static_cast<int16_t>(value));
+      break;
+    case DataType::kUint16:
+      fill(static_cast<uint16_t>(value));
+      break;
+    case DataType::kInt32:
+      fill(static_cast<int32_t>(value));
+      break;
+    case DataType::kUint32:
+      fill(static_cast<uint32_t>(value));
+      break;
+    case DataType::kInt64:
+      fill(static_cast<int64_t>(value));
+      break;
+    case DataType::kUint64:
+      fill(static_cast<uint64_t>(value));
+      break;
+    case DataType::kBool:
+      fill(value != 0);
+      break;
+    case DataType::kFloat16:
+    case DataType::kBfloat16: {
+      const float f = static_cast<float>(value);
+      const uint16_t bits = dtype == DataType::kFloat16 ? FloatToHalf(f) : FloatToBfloat(f);
+      uint16_t* p = static_cast<uint16_t*>(t.data());
+      for (int64_t i = 0; i < n; ++i) p[i] = bits;
+      break;
+    }
+    case DataType::kUndefined:
+    case DataType::kString:
+      break;
+  }
+  return t;
+}
+
+Tensor Tensor::Clone() const {
+  Tensor t(type_.dtype, type_.dims);
+  if (bytes() > 0) std::memcpy(t.data(), data_, bytes());
+  return t;
+}
+
+double Tensor::At(int64_t i) const {
+  switch (dtype()) {
+    case DataType::kFloat32:
+      return static_cast<const float*>(data_)[i];
+    case DataType::kFloat64:
+      return static_cast<const double*>(data_)[i];
+    case DataType::kFloat16:
+      return HalfToFloat(static_cast<const uint16_t*>(data_)[i]);
+    case DataType::kBfloat16:
+      return BfloatToFloat(static_cast<const uint16_t*>(data_)[i]);
+    default:
+      return static_cast<double>(IntAt(i));
+  }
+}
+
+int64_t Tensor::IntAt(int64_t i) const {
+  switch (dtype()) {
+    case DataType::kInt8:
+      return static_cast<const int8_t*>(data_)[i];
+    case DataType::kUint8:
+      return static_cast<const uint8_t*>(data_)[i];
+    case DataType::kInt16:
+      return static_cast<const int16_t*>(data_)[i];
+    case DataType::kUint16:
+      return static_cast<const uint16_t*>(data_)[i];
+    case DataType::kInt32:
+      return static_cast<const int32_t*>(data_)[i];
+    case DataType::kUint32:
+      return static_cast<const uint32_t*>(data_)[i];
+    case DataType::kInt64:
+      return static_cast<const int64_t*>(data_)[i];
+    case DataType::kUint64:
+      return static_cast<int64_t>(static_cast<const uint64_t*>(data_)[i]);
+    case DataType::kBool:
+      return static_cast<const bool*>(data_)[i] ? 1 : 0;
+    default:
+      return static_cast<int64_t>(At(i));
+  }
+}
+
+float HalfToFloat(uint16_t half) {
+  _Float16 h;
+  std::memcpy(&h, &half, sizeof h);
+  return static_cast<float>(h);
+}
+
+uint16_t FloatToHalf(float value) {
+  const _Float16 h = static_cast<_Float16>(value);
+  uint16_t bits;
+  std::memcpy(&bits, &h, sizeof bits);
+  return bits;
+}
+
+float BfloatToFloat(uint16_t bfloat) {
+  const uint32_t bits = static_cast<uint32_t>(bfloat) << 16;
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+uint16_t FloatToBfloat(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);  // quiet NaN
+  bits += 0x7fff + ((bits >> 16) & 1);  // round to nearest, ties to even
+  return static_cast<uint16_t>(bits >> 16);
+}
+
+}  // namespace onward
