@@ -13,8 +13,7 @@ bool SameValue(const AttributeValue& a, const AttributeValue& b) {
   const auto* ta = std::get_if<std::shared_ptr<const Tensor>>(&a);
   if (ta == nullptr) return a == b;
   const auto& tb = std::get<std::shared_ptr<const Tensor>>(b);
-  return (*ta)->type() == tb->type() &&
-         std::memcmp((*ta)->data(), tb->data(), tb->bytes()) == 0;
+  return (*ta)->type() == tb->type() && std::memcmp((*ta)->data(), tb->data(), tb->bytes()) == 0;
 }
 
 template <typename T>

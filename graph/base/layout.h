@@ -22,8 +22,8 @@ struct Layout {
     int64_t size;
     bool operator==(const Block& o) const { return axis == o.axis && size == o.size; }
   };
-  absl::InlinedVector<int, 6> order;      // outermost first; empty = 0, 1, 2, ...
-  absl::InlinedVector<Block, 3> blocks;   // outermost first
+  absl::InlinedVector<int, 6> order;     // outermost first; empty = 0, 1, 2, ...
+  absl::InlinedVector<Block, 3> blocks;  // outermost first
 
   bool plain() const { return order.empty() && blocks.empty(); }
   bool operator==(const Layout& o) const { return order == o.order && blocks == o.blocks; }

@@ -18,7 +18,8 @@ absl::StatusOr<int64_t> CheckedElements(absl::Span<const int64_t> dims) {
   bool empty = false;
   int64_t n = 1;
   for (int64_t d : dims) {
-    if (d < 0) return absl::InvalidArgumentError(absl::StrCat("negative extent in ", ToString(dims)));
+    if (d < 0)
+      return absl::InvalidArgumentError(absl::StrCat("negative extent in ", ToString(dims)));
     if (d == 0) {
       empty = true;
     } else if (n > kMost / d) {

@@ -28,10 +28,10 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view where
 #define ONWARD_CONCAT_INNER(a, b) a##b
 #define ONWARD_CONCAT(a, b) ONWARD_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expression)                     \
-  do {                                                  \
-    absl::Status onward_status = (expression);          \
-    if (!onward_status.ok()) return onward_status;      \
+#define RETURN_IF_ERROR(expression)                \
+  do {                                             \
+    absl::Status onward_status = (expression);     \
+    if (!onward_status.ok()) return onward_status; \
   } while (false)
 
 #define ASSIGN_OR_RETURN(target, expression) \
@@ -43,12 +43,12 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view where
 
 // For invariants of our own code only; what input, files, devices or peers can
 // cause is a Status.
-#define ONWARD_CHECK(condition)                                                          \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
+#define ONWARD_CHECK(condition)                                                                   \
+  do {                                                                                            \
+    if (!(condition)) {                                                                           \
       std::fprintf(stderr, "%s:%d: internal check failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                      \
-    }                                                                                    \
+      std::abort();                                                                               \
+    }                                                                                             \
   } while (false)
 
 #endif  // ONWARD_GRAPH_BASE_STATUS_MACROS_H_
