@@ -1,0 +1,29 @@
+// How the graph side computes constants without knowing kernels.
+#ifndef ONWARD_GRAPH_IR_EVALUATOR_H_
+#define ONWARD_GRAPH_IR_EVALUATOR_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "graph/base/attribute.h"
+#include "graph/base/tensor.h"
+#include "graph/ir/operator.h"
+
+namespace onward {
+
+// Handed in by the backend, which computes with the reference kernels of the CPU.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  // The outputs of one operator. `inputs` holds null where an optional input is
+  // absent; `outputs` says which outputs are wanted, and their types. Unimplemented
+  // where there is no kernel.
+  virtual absl::StatusOr<std::vector<Tensor>> Evaluate(
+      const Operator& op, const Attributes& attributes, absl::Span<const Tensor* const> inputs,
+      absl::Span<const TensorType> outputs) = 0;
+};
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_IR_EVALUATOR_H_

@@ -1,0 +1,51 @@
+// The list of all operators that Onward knows.
+#ifndef ONWARD_GRAPH_OPS_OPERATORS_H_
+#define ONWARD_GRAPH_OPS_OPERATORS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/ir/operator.h"
+
+namespace onward {
+
+// Operators in the order of their families' files. Those of ONNX get their
+// inference from the schema of the canonical opset.
+class OperatorList : public OperatorSet {
+ public:
+  // A user's own operators are added behind ours; one with the id of an earlier
+  // one replaces it.
+  explicit OperatorList(std::vector<Operator> more = {});
+
+  const Operator* Find(absl::string_view domain, absl::string_view name) const override;
+  const std::vector<std::unique_ptr<Operator>>& all() const { return all_; }
+
+ private:
+  void Add(Operator op);
+  std::vector<std::unique_ptr<Operator>> all_;
+  absl::flat_hash_map<std::string, const Operator*> by_id_;
+};
+
+// Without additions; built once.
+const OperatorList& StandardOperators();
+
+// One function per family file. Each appends its operators.
+using OperatorFamily = std::vector<Operator>;
+void AddElementwiseOperators(OperatorFamily& list);
+void AddLinearOperators(OperatorFamily& list);
+void AddShapeOperators(OperatorFamily& list);
+void AddIndexOperators(OperatorFamily& list);
+void AddReduceOperators(OperatorFamily& list);
+void AddConvOperators(OperatorFamily& list);
+void AddPoolOperators(OperatorFamily& list);
+void AddNormOperators(OperatorFamily& list);
+void AddLossOperators(OperatorFamily& list);
+void AddRandomOperators(OperatorFamily& list);
+void AddOptimizerOperators(OperatorFamily& list);
+void AddCollectiveOperators(OperatorFamily& list);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_OPS_OPERATORS_H_

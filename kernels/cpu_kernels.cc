@@ -1,0 +1,26 @@
+#include "kernels/kernel.h"
+#include "kernels/cpu/reference.h"
+
+namespace onward {
+
+const KernelTable& CpuKernels() {
+  static const KernelTable* const table = [] {
+    auto* rows = new KernelTable;
+    // Rows are tried in this order: libraries first, reference loops last.
+    AddElementwiseReference(*rows);
+    AddLinearReference(*rows);
+    AddShapeReference(*rows);
+    AddIndexReference(*rows);
+    AddReduceReference(*rows);
+    AddConvReference(*rows);
+    AddPoolReference(*rows);
+    AddNormReference(*rows);
+    AddLossReference(*rows);
+    AddRandomReference(*rows);
+    AddOptimizerReference(*rows);
+    return rows;
+  }();
+  return *table;
+}
+
+}  // namespace onward
