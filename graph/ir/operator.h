@@ -24,6 +24,7 @@ namespace onward {
 class GradientContext;
 class LowerContext;
 class Node;
+struct Operator;
 
 // The domain of operators that exist only inside Onward, each with a lowering
 // to ONNX's own (communication apart).
@@ -34,9 +35,12 @@ inline constexpr char kOnward[] = "onward";
 class InferContext {
  public:
   InferContext(const Operator& op, const Attributes& attributes,
-               absl::Span<const TensorType* const> inputs, absl::Span<const Tensor* const> constants,
-               int num_outputs)
-      : op_(op), attributes_(attributes), inputs_(inputs), constants_(constants),
+               absl::Span<const TensorType* const> inputs,
+               absl::Span<const Tensor* const> constants, int num_outputs)
+      : op_(op),
+        attributes_(attributes),
+        inputs_(inputs),
+        constants_(constants),
         outputs_(num_outputs) {}
 
   const Operator& op() const { return op_; }
@@ -70,8 +74,8 @@ using LowerRule = std::function<absl::Status(LowerContext&)>;
 struct SampleAxis {
   enum class Kind { kNone, kAxis, kMixed };
   Kind kind = Kind::kNone;
-  int axis = 0;           // kAxis
-  int64_t inner = 1;      // kAxis: each sample covers this many consecutive entries of the axis
+  int axis = 0;       // kAxis
+  int64_t inner = 1;  // kAxis: each sample covers this many consecutive entries of the axis
   static SampleAxis None() { return {}; }
   static SampleAxis Axis(int axis, int64_t inner = 1) { return {Kind::kAxis, axis, inner}; }
   static SampleAxis Mixed() { return {Kind::kMixed, 0, 1}; }
@@ -91,7 +95,7 @@ struct Operator {
   Operator(std::string domain_, std::string name_)
       : domain(std::move(domain_)), name(std::move(name_)) {}
 
-  std::string domain;    // "" is ONNX's own
+  std::string domain;  // "" is ONNX's own
   std::string name;
   // ONNX text of small graphs with concrete shapes, together covering every
   // attribute value and optional input: they drive the generated test suites.
@@ -99,13 +103,13 @@ struct Operator {
   Gradients gradients = Gradients::kUnstated;
   GradientRule gradient;
   std::string why_not_differentiable;
-  LowerRule lower;        // the meaning in simpler operators
-  bool always_lower = false;   // there is no kernel: lowered before autodiff
-  InferRule infer;        // own operators; for ONNX's set by the operator list
+  LowerRule lower;            // the meaning in simpler operators
+  bool always_lower = false;  // there is no kernel: lowered before autodiff
+  InferRule infer;            // own operators; for ONNX's set by the operator list
   SampleAxisRule sample_axis;
-  bool elementwise = false;    // each output element depends on the same element of broadcast inputs
-  bool random = false;         // not a function of its inputs alone until keyed
-  bool collective = false;     // talks to other replicas: never removed, reordered or merged
+  bool elementwise = false;  // each output element depends on the same element of broadcast inputs
+  bool random = false;       // not a function of its inputs alone until keyed
+  bool collective = false;   // talks to other replicas: never removed, reordered or merged
 
   // ---- The words of a block.
   Operator& Example(std::string text) {

@@ -1,0 +1,258 @@
+// From a checked proto in the canonical opset to a Graph with bound extents.
+#include "absl/strings/str_cat.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
+#include "graph/onnx/import.h"
+#include "graph/onnx/proto.h"
+#include "graph/onnx/schema.h"
+
+namespace onward {
+namespace {
+
+std::string DomainOf(const onnx::NodeProto& node) {
+  return node.domain() == "ai.onnx" ? "" : node.domain();
+}
+
+class GraphReader {
+ public:
+  GraphReader(const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset)
+      : operators_(operators),
+        evaluator_(evaluator),
+        binding_(binding),
+        opset_(opset),
+        graph_(std::make_unique<Graph>()),
+        builder_(graph_.get(), &operators) {}
+
+  absl::Status Inputs(const std::vector<ModelInput>& inputs) {
+    for (const ModelInput& input : inputs) {
+      ASSIGN_OR_RETURN(Dims dims, Bind(input));
+      std::vector<std::string> symbols;
+      for (const Extent& e : input.extents) symbols.push_back(e.symbol);
+      values_[input.name] =
+          graph_->AddInput(input.name, {input.dtype, std::move(dims), {}}, std::move(symbols));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Initializers(
+      const onnx::GraphProto& proto,
+      const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& stored) {
+    for (const onnx::TensorProto& t : proto.initializer()) {
+      const auto it = stored.find(t.name());
+      std::shared_ptr<const Tensor> tensor;
+      if (it != stored.end()) {
+        tensor = it->second;
+      } else {
+        ASSIGN_OR_RETURN(Tensor own, TensorFromProto(t));
+        tensor = std::make_shared<const Tensor>(std::move(own));
+      }
+      values_[t.name()] = graph_->AddConstant(std::move(tensor), t.name());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Nodes(const onnx::GraphProto& proto) {
+    int64_t ordinal = 0;
+    for (const onnx::NodeProto& node : proto.node()) {
+      RETURN_IF_ERROR(
+          WithExitCode(Annotate(Add(node, ordinal++), Where(node)), ExitCode::kUntrainable));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Outputs(const onnx::GraphProto& proto) {
+    for (const onnx::ValueInfoProto& output : proto.output()) {
+      const auto it = values_.find(output.name());
+      if (it == values_.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("output '", output.name(), "' is made by no node"));
+      }
+      graph_->AddOutput(output.name(), it->second);
+    }
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Graph> Take() {
+    graph_->RemoveUnusedConstants();
+    return std::move(graph_);
+  }
+
+ private:
+  std::string Where(const onnx::NodeProto& node) const {
+    const std::string name = node.name().empty()
+                                 ? (node.output_size() > 0 ? node.output(0) : std::string())
+                                 : node.name();
+    return absl::StrCat("node '", name, "' (", node.op_type(), ", opset ", opset_, ")");
+  }
+
+  absl::StatusOr<Dims> Bind(const ModelInput& input) const {
+    const auto whole = binding_.inputs.find(input.name);
+    if (whole != binding_.inputs.end()) {
+      if (whole->second.size() != input.extents.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("input '", input.name, "' has rank ",
+                                                       input.extents.size(), ", but the data is ",
+                                                       ToString(whole->second)));
+      }
+      for (size_t i = 0; i < input.extents.size(); ++i) {
+        const int64_t fixed = input.extents[i].size;
+        if (fixed != kDynamic && fixed != whole->second[i]) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("input '", input.name, "': axis ", i, " is fixed to ", fixed,
+                           " in the file, but ", whole->second[i], " is wanted"));
+        }
+      }
+      return whole->second;
+    }
+    Dims dims;
+    for (size_t i = 0; i < input.extents.size(); ++i) {
+      const Extent& e = input.extents[i];
+      const auto symbol = binding_.symbols.find(e.symbol);
+      if (e.size != kDynamic) {
+        dims.push_back(e.size);
+      } else if (!e.symbol.empty() && symbol != binding_.symbols.end()) {
+        dims.push_back(symbol->second);
+      } else if (i == 0 && binding_.batch != kDynamic) {
+        dims.push_back(binding_.batch);
+      } else {
+        return WithExitCode(
+            absl::InvalidArgumentError(absl::StrCat(
+                "input '", input.name, "': axis ", i, " has no size; give --dim ",
+                e.symbol.empty() ? absl::StrCat(input.name, ".", i) : e.symbol, "=SIZE")),
+            ExitCode::kUsage);
+      }
+    }
+    return dims;
+  }
+
+  absl::Status Add(const onnx::NodeProto& node, int64_t ordinal) {
+    const Operator* op = operators_.Find(DomainOf(node), node.op_type());
+    if (op == nullptr) {
+      const std::string id = DomainOf(node).empty()
+                                 ? node.op_type()
+                                 : absl::StrCat(DomainOf(node), ".", node.op_type());
+      return absl::UnimplementedError(
+          OnnxHas(DomainOf(node), node.op_type())
+              ? absl::StrCat("Onward cannot run operator ", id, " yet")
+              : absl::StrCat("ONNX has no operator ", id,
+                             "; the exporter wrote something that only it understands: export "
+                             "again in inference form, or without that layer"));
+    }
+    std::vector<Value*> inputs;
+    for (const std::string& name : node.input()) {
+      if (name.empty()) {
+        inputs.push_back(nullptr);
+        continue;
+      }
+      const auto it = values_.find(name);
+      if (it == values_.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("reads '", name, "', which no node before it makes"));
+      }
+      inputs.push_back(it->second);
+    }
+    while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+    Attributes attributes;
+    for (const onnx::AttributeProto& a : node.attribute()) {
+      ASSIGN_OR_RETURN(AttributeValue value, AttributeFromProto(a));
+      attributes.Set(a.name(), std::move(value));
+    }
+    std::vector<std::string> names(node.output().begin(), node.output().end());
+    ASSIGN_OR_RETURN(Node * made, builder_.AddNode(op, inputs, std::move(attributes),
+                                                   node.output_size(), names));
+    made->name = node.name();
+    made->source = node.name().empty() && !names.empty() ? names[0] : node.name();
+    made->ordinal = ordinal;
+    for (int i = 0; i < made->num_outputs(); ++i) {
+      if (made->output(i) != nullptr) values_[names[i]] = made->output(i);
+    }
+    return Fold(made, names);
+  }
+
+  // Arithmetic on shapes is done here, so that shapes are numbers everywhere
+  // else: a node is computed now if all it reads is constant and what it makes
+  // is not floating (those wait until it is known which of them are trained).
+  absl::Status Fold(Node* node, const std::vector<std::string>& names) {
+    if (node->op().random || evaluator_ == nullptr || node->bodies.size() > 0) {
+      return absl::OkStatus();
+    }
+    const std::string& op = node->op().name;
+    const bool shape_of = op == "Shape" || op == "Size";
+    std::vector<const Tensor*> inputs;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const Value* v = node->input(i);
+      if (v != nullptr && v->kind != Value::Kind::kConstant && !shape_of) return absl::OkStatus();
+      inputs.push_back(v == nullptr ? nullptr : v->constant.get());
+    }
+    const bool makes_constant = op == "Constant" || op == "ConstantOfShape";
+    std::vector<TensorType> types;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      const Value* v = node->output(i);
+      types.push_back(v == nullptr ? TensorType{} : v->type);
+      if (v == nullptr) continue;
+      if (IsFloating(v->dtype()) && !makes_constant) return absl::OkStatus();
+      for (int64_t d : v->dims()) {
+        if (d == kDynamic) return absl::OkStatus();
+      }
+      if (Elements(v->dims()) > (1 << 20)) return absl::OkStatus();
+    }
+    std::vector<Tensor> results;
+    if (shape_of) {
+      results.push_back(ShapeOf(*node));
+    } else {
+      absl::StatusOr<std::vector<Tensor>> computed =
+          evaluator_->Evaluate(node->op(), node->attributes, inputs, types);
+      if (!computed.ok()) {
+        // Without a kernel the node stays; a real mistake in the file is told.
+        if (absl::IsUnimplemented(computed.status())) return absl::OkStatus();
+        return computed.status();
+      }
+      results = *std::move(computed);
+    }
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      if (node->output(i) == nullptr) continue;
+      values_[names[i]] =
+          graph_->AddConstant(std::make_shared<const Tensor>(std::move(results[i])), names[i]);
+    }
+    graph_->Remove(node);
+    return absl::OkStatus();
+  }
+
+  static Tensor ShapeOf(const Node& node) {
+    const Dims& dims = node.input(0)->dims();
+    if (node.op().name == "Size") return Tensor::Scalar<int64_t>(Elements(dims));
+    const int64_t rank = static_cast<int64_t>(dims.size());
+    const auto clamp = [&](int64_t i) {
+      if (i < 0) i += rank;
+      return std::min(std::max<int64_t>(i, 0), rank);
+    };
+    const int64_t start = clamp(node.attributes.Int("start", 0));
+    const int64_t end = std::max(start, clamp(node.attributes.Int("end", rank)));
+    return Tensor::Of<int64_t>({end - start},
+                               absl::Span<const int64_t>(dims.data() + start, end - start));
+  }
+
+  const OperatorSet& operators_;
+  Evaluator* evaluator_;
+  const Binding& binding_;
+  int opset_;
+  std::unique_ptr<Graph> graph_;
+  Builder builder_;
+  absl::flat_hash_map<std::string, Value*> values_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(
+    const onnx::GraphProto& proto, const std::vector<ModelInput>& inputs,
+    const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& initializers,
+    const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset) {
+  GraphReader reader(operators, evaluator, binding, opset);
+  RETURN_IF_ERROR(reader.Inputs(inputs));
+  RETURN_IF_ERROR(reader.Initializers(proto, initializers));
+  RETURN_IF_ERROR(reader.Nodes(proto));
+  RETURN_IF_ERROR(reader.Outputs(proto));
+  return reader.Take();
+}
+
+}  // namespace onward

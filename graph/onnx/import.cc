@@ -1,0 +1,277 @@
+#include "graph/onnx/import.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/onnx/canonical.h"
+#include "graph/onnx/proto.h"
+#include "graph/onnx/schema.h"
+#include "onnx/checker.h"
+
+namespace onward {
+namespace {
+
+// Initializers up to this size stay in the protos: converters read axes and
+// shapes from them.
+constexpr int64_t kSmallBytes = 256;
+
+absl::Status Untrainable(absl::Status status) {
+  return WithExitCode(std::move(status), ExitCode::kUntrainable);
+}
+
+absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadProto(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
+  }
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(fd);
+    return absl::InvalidArgumentError("is not a file");
+  }
+  auto proto = std::make_unique<onnx::ModelProto>();
+  google::protobuf::io::FileInputStream stream(fd);
+  stream.SetCloseOnDelete(true);
+  google::protobuf::io::CodedInputStream coded(&stream);
+  coded.SetTotalBytesLimit(INT32_MAX);
+  if (status.st_size == 0 || !proto->ParseFromCodedStream(&coded) ||
+      !coded.ConsumedEntireMessage()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is not an ONNX model, or is cut short (", status.st_size, " bytes)"));
+  }
+  return proto;
+}
+
+// Where the bytes of an initializer outside the model lie.
+struct ExternalPlace {
+  std::string location;
+  int64_t offset = 0;
+  int64_t length = -1;
+};
+
+absl::StatusOr<ExternalPlace> PlaceOf(const onnx::TensorProto& proto) {
+  ExternalPlace place;
+  for (const auto& entry : proto.external_data()) {
+    int64_t* number = entry.key() == "offset"   ? &place.offset
+                      : entry.key() == "length" ? &place.length
+                                                : nullptr;
+    if (entry.key() == "location") place.location = entry.value();
+    if (number != nullptr && (!absl::SimpleAtoi(entry.value(), number) || *number < 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("external ", entry.key(), " '", entry.value(), "' is not a size"));
+    }
+  }
+  if (place.location.empty()) return absl::InvalidArgumentError("external data without location");
+  return place;
+}
+
+// The file, only if it lies in the model's folder: a model must not be able to
+// read files of its user elsewhere.
+absl::StatusOr<std::string> FileInside(const std::string& folder, const std::string& location) {
+  namespace fs = std::filesystem;
+  const fs::path relative = location;
+  std::error_code error;
+  const fs::path root = fs::weakly_canonical(folder, error);
+  const fs::path file = fs::weakly_canonical(root / relative, error);
+  const fs::path inside = file.lexically_relative(root);
+  if (relative.is_absolute() || inside.empty() || *inside.begin() == "..") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("external data '", location, "' lies outside the model's folder"));
+  }
+  if (!fs::is_regular_file(file, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("external data '", file.string(), "' is missing; keep it beside the model"));
+  }
+  return file.string();
+}
+
+// Reads (does not map: a file that is changed meanwhile must not harm us).
+absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  int64_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = pread(fd, static_cast<char*>(data) + done, bytes - done, offset + done);
+    if (n <= 0) {
+      close(fd);
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path, "' ends at byte ", offset + done, ", expected ", offset + bytes));
+    }
+    done += n;
+  }
+  close(fd);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& folder) {
+  const DataType dtype = static_cast<DataType>(proto.data_type());
+  if (SizeOf(dtype) == 0) {
+    return absl::UnimplementedError(absl::StrCat("data type ", proto.data_type()));
+  }
+  Dims dims(proto.dims().begin(), proto.dims().end());
+  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(dims));
+  const int64_t bytes = elements * static_cast<int64_t>(SizeOf(dtype));
+  ASSIGN_OR_RETURN(const ExternalPlace place, PlaceOf(proto));
+  if (place.length >= 0 && place.length != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("external data is ", place.length,
+                                                   " bytes long, expected ", bytes, " for ",
+                                                   Name(dtype), ToString(dims)));
+  }
+  ASSIGN_OR_RETURN(const std::string file, FileInside(folder, place.location));
+  std::error_code error;
+  const int64_t size = static_cast<int64_t>(std::filesystem::file_size(file, error));
+  if (error || place.offset > size || bytes > size - place.offset) {
+    return absl::InvalidArgumentError(absl::StrCat("external data '", file, "' is ", size,
+                                                   " bytes long, expected ", bytes, " from byte ",
+                                                   place.offset));
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
+  RETURN_IF_ERROR(ReadAt(file, place.offset, tensor.data(), bytes));
+  return tensor;
+}
+
+}  // namespace
+
+OnnxModel::OnnxModel() = default;
+OnnxModel::~OnnxModel() = default;
+
+absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::Load(const std::string& path) {
+  std::unique_ptr<OnnxModel> model(new OnnxModel);
+  model->path_ = path;
+  absl::StatusOr<std::unique_ptr<onnx::ModelProto>> proto = ReadProto(path);
+  if (!proto.ok()) return Untrainable(Annotate(proto.status(), path));
+  model->original_ = *std::move(proto);
+  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(), path)));
+  return model;
+}
+
+absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::FromBytes(const std::string& bytes,
+                                                                const std::string& name) {
+  std::unique_ptr<OnnxModel> model(new OnnxModel);
+  model->path_ = name;
+  model->original_ = std::make_unique<onnx::ModelProto>();
+  if (!model->original_->ParseFromString(bytes)) {
+    return Untrainable(absl::InvalidArgumentError(absl::StrCat(name, ": is not an ONNX model")));
+  }
+  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(), name)));
+  return model;
+}
+
+absl::Status OnnxModel::Prepare() {
+  if (!original_->has_graph()) return absl::InvalidArgumentError("holds no graph");
+  for (const auto& import : original_->opset_import()) {
+    if (import.domain().empty() || import.domain() == "ai.onnx") {
+      opset_ = static_cast<int>(import.version());
+    }
+  }
+  if (opset_ < kOldestOpset || opset_ > kCanonicalOpset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is of opset ", opset_, ", expected ", kOldestOpset, " to ", kCanonicalOpset));
+  }
+  producer_ = absl::StrCat(original_->producer_name(), " ", original_->producer_version());
+  RETURN_IF_ERROR(TakeInitializers());
+  RETURN_IF_ERROR(TakeInputs());
+  for (const auto& output : original_->graph().output()) outputs_.push_back(output.name());
+  if (outputs_.empty()) return absl::InvalidArgumentError("has no output");
+  return Canonicalize();
+}
+
+absl::Status OnnxModel::TakeInitializers() {
+  if (original_->graph().sparse_initializer_size() > 0) {
+    return absl::UnimplementedError("sparse initializers are not supported");
+  }
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  for (onnx::TensorProto& t : *original_->mutable_graph()->mutable_initializer()) {
+    const std::string where = absl::StrCat("initializer '", t.name(), "'");
+    absl::StatusOr<Tensor> tensor = t.data_location() == onnx::TensorProto::EXTERNAL
+                                        ? ReadExternal(t, folder.empty() ? "." : folder)
+                                        : TensorFromProto(t);
+    if (!tensor.ok()) return Annotate(tensor.status(), where);
+    auto shared = std::make_shared<const Tensor>(*std::move(tensor));
+    if (!by_name_.emplace(t.name(), shared).second) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " is there twice"));
+    }
+    initializers_.emplace_back(t.name(), shared);
+    if (shared->bytes() <= kSmallBytes) {
+      if (t.data_location() == onnx::TensorProto::EXTERNAL) {
+        const std::string name = t.name();
+        t.Clear();
+        TensorToProto(*shared, name, &t);
+      }
+      continue;
+    }
+    // The data now lives in the tensor alone; the proto keeps a reference, which
+    // ONNX's converter carries along.
+    const int type = t.data_type();
+    const std::string name = t.name();
+    t.Clear();
+    t.set_name(name);
+    t.set_data_type(type);
+    for (int64_t d : shared->dims()) t.add_dims(d);
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto* entry = t.add_external_data();
+    entry->set_key("location");
+    entry->set_value("onward");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OnnxModel::TakeInputs() {
+  for (const onnx::ValueInfoProto& input : original_->graph().input()) {
+    // Older files list every initializer as an input too.
+    if (by_name_.contains(input.name())) continue;
+    ModelInput out;
+    out.name = input.name();
+    if (!input.type().has_tensor_type()) {
+      return absl::UnimplementedError(absl::StrCat("input '", input.name(), "' is not a tensor"));
+    }
+    const auto& tensor = input.type().tensor_type();
+    out.dtype = static_cast<DataType>(tensor.elem_type());
+    if (SizeOf(out.dtype) == 0) {
+      return absl::UnimplementedError(
+          absl::StrCat("input '", input.name(), "' has data type ", tensor.elem_type()));
+    }
+    if (!tensor.has_shape()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' has no shape"));
+    }
+    for (const auto& dim : tensor.shape().dim()) {
+      Extent e;
+      // Some exporters write an open extent as 0 or -1.
+      if (dim.has_dim_value() && dim.dim_value() > 0) e.size = dim.dim_value();
+      if (dim.has_dim_param()) e.symbol = dim.dim_param();
+      out.extents.push_back(std::move(e));
+    }
+    inputs_.push_back(std::move(out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OnnxModel::Canonicalize() {
+  ASSIGN_OR_RETURN(canonical_, ToCanonicalOpset(*original_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& operators,
+                                                        Evaluator* evaluator,
+                                                        const Binding& binding) const {
+  absl::StatusOr<std::unique_ptr<Graph>> graph =
+      BuildGraph(canonical_->graph(), inputs_, by_name_, operators, evaluator, binding, opset_);
+  if (!graph.ok()) return Untrainable(Annotate(graph.status(), path_));
+  return graph;
+}
+
+}  // namespace onward

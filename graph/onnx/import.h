@@ -1,0 +1,108 @@
+// The door through which models come in.
+//
+// A file of any opset from 7 on is checked, its functions are inlined, and it is
+// brought to the canonical opset; after that nothing in Onward knows opsets. The
+// model keeps the file as it was, for export.
+#ifndef ONWARD_GRAPH_ONNX_IMPORT_H_
+#define ONWARD_GRAPH_ONNX_IMPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/ir/evaluator.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/operator.h"
+
+namespace onnx {
+class GraphProto;
+class ModelProto;
+}  // namespace onnx
+
+namespace onward {
+
+// One extent of an input as the file gives it.
+struct Extent {
+  int64_t size = kDynamic;  // kDynamic: not fixed in the file
+  std::string symbol;       // "batch"; empty where the file gives none
+};
+
+struct ModelInput {
+  std::string name;
+  DataType dtype = DataType::kUndefined;
+  std::vector<Extent> extents;
+};
+
+// Numbers for the extents that the file leaves open.
+struct Binding {
+  int64_t batch = kDynamic;                           // open extents of axis 0
+  absl::flat_hash_map<std::string, int64_t> symbols;  // "seq" -> 128; before `batch`
+  absl::flat_hash_map<std::string, Dims> inputs;      // all extents of one input; before both
+};
+
+// A model from a file. Immutable after loading; graphs built from it share its tensors.
+class OnnxModel {
+ public:
+  // InvalidArgument with the file's name first where the file is broken, not
+  // ONNX, of an opset outside 7..28, or its external data is missing, short, or
+  // outside its folder; NotFound where there is no file. Exit code 3.
+  static absl::StatusOr<std::unique_ptr<OnnxModel>> Load(const std::string& path);
+  // From a serialized ModelProto without external data; `name` stands for the file in messages.
+  static absl::StatusOr<std::unique_ptr<OnnxModel>> FromBytes(const std::string& bytes,
+                                                              const std::string& name);
+  ~OnnxModel();
+
+  const std::string& path() const { return path_; }
+  int opset() const { return opset_; }  // of the file
+  const std::string& producer() const { return producer_; }
+  const std::vector<ModelInput>& inputs() const { return inputs_; }
+  const std::vector<std::string>& outputs() const { return outputs_; }
+  // In the order of the file.
+  const std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>& initializers() const {
+    return initializers_;
+  }
+
+  // The graph for these extents. Initializers are its constants under their
+  // names; nodes of shape arithmetic are folded away by `evaluator`.
+  // Errors name the node. Operators that Onward does not know: Unimplemented.
+  absl::StatusOr<std::unique_ptr<Graph>> Build(const OperatorSet& operators, Evaluator* evaluator,
+                                               const Binding& binding) const;
+
+  // The file as it was, initializers over 256 bytes emptied (their data is in initializers()).
+  const onnx::ModelProto& original() const { return *original_; }
+  // In the canonical opset, with functions inlined.
+  const onnx::ModelProto& canonical() const { return *canonical_; }
+
+ private:
+  OnnxModel();
+  absl::Status Prepare();
+  absl::Status TakeInitializers();
+  absl::Status TakeInputs();
+  absl::Status Canonicalize();
+
+  std::string path_;
+  int opset_ = 0;
+  std::string producer_;
+  std::vector<ModelInput> inputs_;
+  std::vector<std::string> outputs_;
+  std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>> initializers_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>> by_name_;
+  std::unique_ptr<onnx::ModelProto> original_;
+  std::unique_ptr<onnx::ModelProto> canonical_;
+};
+
+// Builds a graph from a proto in the canonical opset. `initializers` holds the
+// tensors whose data is not in the proto; `opset` is for messages.
+absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(
+    const onnx::GraphProto& proto, const std::vector<ModelInput>& inputs,
+    const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& initializers,
+    const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_ONNX_IMPORT_H_

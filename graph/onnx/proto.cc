@@ -1,0 +1,201 @@
+#include "graph/onnx/proto.h"
+
+#include <exception>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "graph/base/status_macros.h"
+
+namespace onward {
+namespace {
+
+// Copies a repeated protobuf field into the tensor's element type.
+template <typename T, typename Field>
+absl::Status CopyField(const Field& field, Tensor* tensor) {
+  if (field.size() != tensor->elements()) {
+    return absl::InvalidArgumentError(absl::StrCat("holds ", field.size(), " elements, expected ",
+                                                   tensor->elements(), " for shape ",
+                                                   ToString(tensor->dims())));
+  }
+  T* out = static_cast<T*>(tensor->data());
+  for (int i = 0; i < field.size(); ++i) out[i] = static_cast<T>(field.Get(i));
+  return absl::OkStatus();
+}
+
+absl::Status CopyTyped(const onnx::TensorProto& proto, Tensor* tensor) {
+  switch (tensor->dtype()) {
+    case DataType::kFloat32:
+      return CopyField<float>(proto.float_data(), tensor);
+    case DataType::kFloat64:
+      return CopyField<double>(proto.double_data(), tensor);
+    case DataType::kInt64:
+      return CopyField<int64_t>(proto.int64_data(), tensor);
+    case DataType::kUint64:
+      return CopyField<uint64_t>(proto.uint64_data(), tensor);
+    case DataType::kUint32:
+      return CopyField<uint32_t>(proto.uint64_data(), tensor);
+    case DataType::kInt32:
+      return CopyField<int32_t>(proto.int32_data(), tensor);
+    case DataType::kInt16:
+      return CopyField<int16_t>(proto.int32_data(), tensor);
+    case DataType::kUint16:
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return CopyField<uint16_t>(proto.int32_data(), tensor);
+    case DataType::kInt8:
+      return CopyField<int8_t>(proto.int32_data(), tensor);
+    case DataType::kUint8:
+      return CopyField<uint8_t>(proto.int32_data(), tensor);
+    case DataType::kBool:
+      return CopyField<bool>(proto.int32_data(), tensor);
+    default:
+      return absl::UnimplementedError(absl::StrCat("tensors of ", Name(tensor->dtype())));
+  }
+}
+
+}  // namespace
+
+std::string OneLine(const std::string& message) {
+  std::string out = absl::StrReplaceAll(
+      message, {{"\n", " "}, {"[ShapeInferenceError] ", ""}, {"[TypeInferenceError] ", ""}});
+  while (absl::StrReplaceAll({{"  ", " "}}, &out) > 0) {
+  }
+  const size_t context = out.find(" ==> Context:");
+  if (context != std::string::npos) {
+    const std::string where = out.substr(context + 13);
+    out = absl::StrCat(out.substr(0, context), " (", absl::StripAsciiWhitespace(where), ")");
+  }
+  absl::StripAsciiWhitespace(&out);
+  return out;
+}
+
+absl::Status CatchOnnx(const std::function<void()>& body) {
+  try {
+    body();
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return absl::InvalidArgumentError(OneLine(e.what()));
+  } catch (...) {
+    return absl::InvalidArgumentError("an unknown exception of ONNX");
+  }
+}
+
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
+  const auto where = [&] { return absl::StrCat("tensor '", proto.name(), "'"); };
+  const DataType dtype = static_cast<DataType>(proto.data_type());
+  if (SizeOf(dtype) == 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(where(), ": data type ", proto.data_type(), " is not supported"));
+  }
+  Dims dims(proto.dims().begin(), proto.dims().end());
+  const absl::StatusOr<int64_t> elements = CheckedElements(dims);
+  if (!elements.ok()) return Annotate(elements.status(), where());
+  const int64_t bytes = *elements * static_cast<int64_t>(SizeOf(dtype));
+  // The size is known to be held by the proto before memory is taken for it.
+  if (proto.has_raw_data()) {
+    if (static_cast<int64_t>(proto.raw_data().size()) != bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", proto.raw_data().size(),
+                                                     " bytes, expected ", bytes, " for ",
+                                                     Name(dtype), ToString(dims)));
+    }
+  } else {
+    const int64_t held = std::max<int64_t>({proto.float_data_size(), proto.double_data_size(),
+                                            proto.int32_data_size(), proto.int64_data_size(),
+                                            proto.uint64_data_size()});
+    if (held != *elements) {
+      return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", held,
+                                                     " elements, expected ", *elements, " for ",
+                                                     Name(dtype), ToString(dims)));
+    }
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
+  if (proto.has_raw_data()) {
+    if (bytes > 0) std::memcpy(tensor.data(), proto.raw_data().data(), bytes);
+  } else {
+    RETURN_IF_ERROR(Annotate(CopyTyped(proto, &tensor), where()));
+  }
+  return tensor;
+}
+
+void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto) {
+  proto->set_name(name);
+  proto->set_data_type(static_cast<int>(tensor.dtype()));
+  for (int64_t d : tensor.dims()) proto->add_dims(d);
+  proto->set_raw_data(tensor.data(), tensor.bytes());
+}
+
+absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& proto) {
+  switch (proto.type()) {
+    case onnx::AttributeProto::INT:
+      return AttributeValue(static_cast<int64_t>(proto.i()));
+    case onnx::AttributeProto::FLOAT:
+      return AttributeValue(static_cast<double>(proto.f()));
+    case onnx::AttributeProto::STRING:
+      return AttributeValue(proto.s());
+    case onnx::AttributeProto::INTS:
+      return AttributeValue(std::vector<int64_t>(proto.ints().begin(), proto.ints().end()));
+    case onnx::AttributeProto::FLOATS:
+      return AttributeValue(std::vector<double>(proto.floats().begin(), proto.floats().end()));
+    case onnx::AttributeProto::STRINGS:
+      return AttributeValue(
+          std::vector<std::string>(proto.strings().begin(), proto.strings().end()));
+    case onnx::AttributeProto::TENSOR: {
+      ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(proto.t()));
+      return AttributeValue(std::make_shared<const Tensor>(std::move(tensor)));
+    }
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("attribute '", proto.name(), "' of type ", proto.type()));
+  }
+}
+
+void AttributeToProto(const std::string& name, const AttributeValue& value,
+                      onnx::AttributeProto* proto) {
+  proto->set_name(name);
+  struct Setter {
+    onnx::AttributeProto* p;
+    void operator()(int64_t v) const {
+      p->set_type(onnx::AttributeProto::INT);
+      p->set_i(v);
+    }
+    void operator()(double v) const {
+      p->set_type(onnx::AttributeProto::FLOAT);
+      p->set_f(static_cast<float>(v));
+    }
+    void operator()(const std::string& v) const {
+      p->set_type(onnx::AttributeProto::STRING);
+      p->set_s(v);
+    }
+    void operator()(const std::vector<int64_t>& v) const {
+      p->set_type(onnx::AttributeProto::INTS);
+      for (int64_t x : v) p->add_ints(x);
+    }
+    void operator()(const std::vector<double>& v) const {
+      p->set_type(onnx::AttributeProto::FLOATS);
+      for (double x : v) p->add_floats(static_cast<float>(x));
+    }
+    void operator()(const std::vector<std::string>& v) const {
+      p->set_type(onnx::AttributeProto::STRINGS);
+      for (const std::string& x : v) p->add_strings(x);
+    }
+    void operator()(const std::shared_ptr<const Tensor>& v) const {
+      p->set_type(onnx::AttributeProto::TENSOR);
+      TensorToProto(*v, "", p->mutable_t());
+    }
+  };
+  std::visit(Setter{proto}, value);
+}
+
+void TypeToProto(const TensorType& type, onnx::TypeProto* proto) {
+  onnx::TypeProto::Tensor* tensor = proto->mutable_tensor_type();
+  tensor->set_elem_type(static_cast<int>(type.dtype));
+  onnx::TensorShapeProto* shape = tensor->mutable_shape();
+  for (int64_t d : type.dims) {
+    auto* dim = shape->add_dim();
+    if (d != kDynamic) dim->set_dim_value(d);
+  }
+}
+
+}  // namespace onward

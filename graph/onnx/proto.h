@@ -1,0 +1,38 @@
+// Conversions between ONNX's protobufs and our types. For graph/onnx only.
+#ifndef ONWARD_GRAPH_ONNX_PROTO_H_
+#define ONWARD_GRAPH_ONNX_PROTO_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "graph/base/attribute.h"
+#include "graph/base/tensor.h"
+#include "onnx/onnx_pb.h"
+
+namespace onward {
+
+// The tensor of a proto that holds its data itself (raw or typed fields); a copy.
+// InvalidArgument where the number of elements does not fit the extents.
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto);
+
+// With raw data.
+void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto);
+
+// Subgraphs are not attributes here (see Node::bodies): InvalidArgument.
+absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& proto);
+void AttributeToProto(const std::string& name, const AttributeValue& value,
+                      onnx::AttributeProto* proto);
+
+void TypeToProto(const TensorType& type, onnx::TypeProto* proto);
+
+// Runs `body` and turns an exception of ONNX or protobuf into InvalidArgument.
+absl::Status CatchOnnx(const std::function<void()>& body);
+
+// ONNX's multi-line messages in one line, without its own prefixes.
+std::string OneLine(const std::string& message);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_ONNX_PROTO_H_

@@ -1,0 +1,192 @@
+#include "graph/onnx/schema.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "graph/base/status_macros.h"
+#include "graph/onnx/proto.h"
+#include "onnx/defs/schema.h"
+#include "onnx/defs/shape_inference.h"
+
+namespace onward {
+namespace {
+
+const onnx::OpSchema* FindSchema(absl::string_view domain, absl::string_view name) {
+  const int opset = domain.empty() ? kCanonicalOpset : 1;
+  const onnx::OpSchema* schema =
+      onnx::OpSchemaRegistry::Schema(std::string(name), opset, std::string(domain));
+  return schema == nullptr || schema->deprecated() ? nullptr : schema;
+}
+
+// Constants over this size decide no shape.
+constexpr int64_t kLargestShapeInput = 4096;
+
+// Presents one call to ONNX's inference functions.
+class OnnxContext : public onnx::InferenceContext {
+ public:
+  explicit OnnxContext(InferContext& call) : call_(call), outputs_(call.num_outputs()) {
+    types_.resize(call.num_inputs());
+    data_.resize(call.num_inputs());
+    for (int i = 0; i < call.num_inputs(); ++i) {
+      if (!call.has(i)) continue;
+      types_[i] = std::make_unique<onnx::TypeProto>();
+      TypeToProto(call.input(i), types_[i].get());
+      const Tensor* constant = call.constant(i);
+      if (constant != nullptr && constant->elements() <= kLargestShapeInput) {
+        data_[i] = std::make_unique<onnx::TensorProto>();
+        TensorToProto(*constant, "", data_[i].get());
+      }
+    }
+    for (const auto& [name, value] : call.attributes().list()) {
+      attributes_.emplace_back(name, std::make_unique<onnx::AttributeProto>());
+      AttributeToProto(name, value, attributes_.back().second.get());
+    }
+  }
+
+  const onnx::AttributeProto* getAttribute(const std::string& name) const override {
+    for (const auto& [key, proto] : attributes_) {
+      if (key == name) return proto.get();
+    }
+    return nullptr;
+  }
+  size_t getNumInputs() const override { return types_.size(); }
+  const onnx::TypeProto* getInputType(size_t i) const override {
+    return i < types_.size() ? types_[i].get() : nullptr;
+  }
+  const onnx::TensorProto* getInputData(size_t i) const override {
+    return i < data_.size() ? data_[i].get() : nullptr;
+  }
+  size_t getNumOutputs() const override { return outputs_.size(); }
+  onnx::TypeProto* getOutputType(size_t i) override {
+    return i < outputs_.size() ? &outputs_[i] : nullptr;
+  }
+  onnx::GraphInferencer* getGraphAttributeInferencer(const std::string& name) override {
+    throw onnx::InferenceError("subgraph '" + name + "' is not supported");
+  }
+  const onnx::SparseTensorProto* getInputSparseData(size_t) const override { return nullptr; }
+  const onnx::TensorShapeProto* getSymbolicInput(size_t) const override { return nullptr; }
+
+  // Copies what was inferred; an output without a type stays undefined.
+  absl::Status Finish() {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!outputs_[i].has_tensor_type()) continue;
+      const onnx::TypeProto::Tensor& t = outputs_[i].tensor_type();
+      if (!t.has_shape()) {
+        return absl::InvalidArgumentError(
+            "the rank of the result depends on data: its shape cannot be told before it runs");
+      }
+      Dims dims;
+      for (const auto& d : t.shape().dim()) {
+        dims.push_back(d.has_dim_value() ? d.dim_value() : kDynamic);
+      }
+      call_.SetOutput(static_cast<int>(i), static_cast<DataType>(t.elem_type()), std::move(dims));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  InferContext& call_;
+  std::vector<std::unique_ptr<onnx::TypeProto>> types_;
+  std::vector<std::unique_ptr<onnx::TensorProto>> data_;
+  std::vector<std::pair<std::string, std::unique_ptr<onnx::AttributeProto>>> attributes_;
+  std::vector<onnx::TypeProto> outputs_;
+};
+
+absl::Status CheckArity(const onnx::OpSchema& schema, const InferContext& call) {
+  if (call.num_inputs() < schema.min_input() || call.num_inputs() > schema.max_input()) {
+    return absl::InvalidArgumentError(absl::StrCat(schema.Name(), " has ", call.num_inputs(),
+                                                   " inputs, expected ", schema.min_input(), " to ",
+                                                   schema.max_input()));
+  }
+  if (call.num_outputs() > schema.max_output()) {
+    return absl::InvalidArgumentError(absl::StrCat(schema.Name(), " has ", call.num_outputs(),
+                                                   " outputs, expected at most ",
+                                                   schema.max_output()));
+  }
+  return absl::OkStatus();
+}
+
+// Types of inputs that share a type variable must be equal: inference functions
+// do not look.
+absl::Status CheckTypes(const onnx::OpSchema& schema, const InferContext& call) {
+  std::vector<std::pair<std::string, DataType>> bound;
+  const auto& formals = schema.inputs();
+  for (int i = 0; i < call.num_inputs(); ++i) {
+    if (!call.has(i) || formals.empty()) continue;
+    const auto& formal = formals[std::min<size_t>(i, formals.size() - 1)];
+    const DataType dtype = call.input(i).dtype;
+    const std::string type = absl::StrCat("tensor(", std::string(OnnxName(dtype)), ")");
+    const auto& allowed = formal.GetTypes();
+    const bool fits = std::any_of(allowed.begin(), allowed.end(),
+                                  [&](const std::string* t) { return *t == type; });
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " (", formal.GetName(), ") is ",
+                                                     Name(dtype), ", which ", schema.Name(),
+                                                     " does not take"));
+    }
+    const bool heterogeneous =
+        formal.GetOption() == onnx::OpSchema::Variadic && !formal.GetIsHomogeneous();
+    if (heterogeneous) continue;
+    for (const auto& [variable, other] : bound) {
+      if (variable == formal.GetTypeStr() && other != dtype) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", i, " (", formal.GetName(), ") is ",
+                                                       Name(dtype), ", expected ", Name(other),
+                                                       " as the inputs before it"));
+      }
+    }
+    bound.emplace_back(formal.GetTypeStr(), dtype);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool OnnxHas(absl::string_view domain, absl::string_view name) {
+  return FindSchema(domain, name) != nullptr;
+}
+
+InferRule OnnxInference(absl::string_view domain, absl::string_view name) {
+  const onnx::OpSchema* schema = FindSchema(domain, name);
+  ONWARD_CHECK(schema != nullptr);
+  return [schema](InferContext& call) -> absl::Status {
+    RETURN_IF_ERROR(CheckArity(*schema, call));
+    RETURN_IF_ERROR(CheckTypes(*schema, call));
+    OnnxContext context(call);
+    RETURN_IF_ERROR(CatchOnnx([&] { schema->GetTypeAndShapeInferenceFunction()(context); }));
+    RETURN_IF_ERROR(context.Finish());
+    for (const TensorType& type : call.outputs()) {
+      for (int64_t d : type.dims) {
+        if (d < kDynamic) return absl::InvalidArgumentError("a negative extent is inferred");
+      }
+    }
+    return absl::OkStatus();
+  };
+}
+
+std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view name) {
+  std::vector<FormalInput> out;
+  const onnx::OpSchema* schema = FindSchema(domain, name);
+  if (schema == nullptr) return out;
+  for (const auto& formal : schema->inputs()) {
+    out.push_back({formal.GetName(),
+                   formal.GetDifferentiationCategory() == onnx::OpSchema::Differentiable,
+                   formal.GetOption() == onnx::OpSchema::Optional,
+                   formal.GetOption() == onnx::OpSchema::Variadic});
+  }
+  return out;
+}
+
+std::vector<std::string> OnnxOperators(absl::string_view domain) {
+  std::vector<std::string> names;
+  for (const onnx::OpSchema& schema : onnx::OpSchemaRegistry::get_all_schemas()) {
+    if (schema.domain() == std::string(domain) && !schema.deprecated()) {
+      names.push_back(schema.Name());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace onward

@@ -1,0 +1,40 @@
+// What ONNX's schemas say of an operator, without ONNX's own types.
+#ifndef ONWARD_GRAPH_ONNX_SCHEMA_H_
+#define ONWARD_GRAPH_ONNX_SCHEMA_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "graph/ir/operator.h"
+
+namespace onward {
+
+// The one opset inside: the newest of the pinned ONNX. Files of opsets 7 and on
+// are brought to it at import.
+inline constexpr int kCanonicalOpset = 28;
+inline constexpr int kOldestOpset = 7;
+
+// Does ONNX have this operator in the canonical opset?
+bool OnnxHas(absl::string_view domain, absl::string_view name);
+
+// Type and shape inference by the schema. REQUIRES: OnnxHas(domain, name).
+InferRule OnnxInference(absl::string_view domain, absl::string_view name);
+
+// What the schema says of each formal input.
+struct FormalInput {
+  std::string name;
+  bool differentiable = false;  // tagged so; not to be believed blindly
+  bool optional = false;
+  bool variadic = false;
+};
+std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view name);
+
+// Names of all operators of a domain in the canonical opset, sorted; deprecated
+// ones left out.
+std::vector<std::string> OnnxOperators(absl::string_view domain);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_ONNX_SCHEMA_H_
