@@ -235,6 +235,8 @@ TEST(NearestName, KnowsTyposAndBeginnings) {
   EXPECT_EQ(NearestName("lerning_rate", names), "learning-rate");
   EXPECT_EQ(NearestName("batch", names), "batch-size");
   EXPECT_EQ(NearestName("epoch", names), "epochs");
+  EXPECT_EQ(NearestName("epcohs", names), "epochs");
+  EXPECT_EQ(NearestName("hpeocs", names), "");
   EXPECT_EQ(NearestName("zebra", names), "");
   EXPECT_EQ(NearestName("", names), "");
 }
