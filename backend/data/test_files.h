@@ -11,7 +11,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "backend/data/dataset.h"
 #include "graph/base/errors.h"
+#include "graph/base/tensor.h"
 
 namespace onward {
 
@@ -60,6 +62,14 @@ std::string Bytes(std::initializer_list<T> values) {
   std::string out;
   for (T v : values) out.append(reinterpret_cast<const char*>(&v), sizeof v);
   return out;
+}
+
+// A column in memory with the values of `t`, whose first axis is the rows.
+inline Column ColumnOf(const std::string& name, const Tensor& t) {
+  Buffer memory = *Buffer::Allocate(t.bytes());
+  if (t.bytes() > 0) std::memcpy(memory.data(), t.data(), t.bytes());
+  return Column::InMemory(name, t.dtype(), Dims(t.dims().begin() + 1, t.dims().end()), t.dims()[0],
+                          std::move(memory), name + ".file");
 }
 
 // Version 1 .npy around a dictionary and data.
