@@ -49,6 +49,7 @@ int Report(const absl::Status& status, bool json) {
 
 // `line` keeps what was understood, for --json in the report of an error.
 absl::Status Main(const std::vector<std::string>& arguments, CommandLine* line) {
+  for (const std::string& argument : arguments) line->config.json |= argument == "--json";
   absl::StatusOr<CommandLine> parsed = ParseCommandLine(arguments);
   if (!parsed.ok()) return parsed.status();
   *line = *std::move(parsed);
