@@ -77,6 +77,7 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel, const Attrib
   for (TensorType& t : out_types) {
     call.outputs.push_back(t.dtype == DataType::kUndefined ? nullptr : &t);
   }
+  call.threads = threads;
   call.open_inputs = ~uint64_t{0};
   call.open_outputs = ~uint64_t{0};
   RETURN_IF_ERROR(kernel.accepts(call));
