@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -145,8 +146,8 @@ absl::Status CheckData(const RunConfig& c, Command command) {
   if (c.validation_data.empty() && !c.validation_labels.empty()) {
     return UsageError("--validation-labels without --validation-data");
   }
-  RETURN_IF_ERROR(Finite("--rescale", c.rescale));
-  if (c.rescale == 0) return UsageError("--rescale 0 would make every input 0");
+  const absl::StatusOr<double> rescale = ParseRescale(c.rescale);
+  if (!rescale.ok()) return Annotate(rescale.status(), "--rescale");
   for (const auto& [name, size] : c.dims) {
     if (name.empty() || size < 1) {
       return UsageError("--dim ", name, "=", size, ": expected NAME=SIZE with a size of 1 or more");
@@ -383,6 +384,21 @@ absl::StatusOr<MetricConfig> ParseMetric(absl::string_view text) {
   }
   return Unknown("metric", text, {"accuracy", "top_5_accuracy", "mae", "mse"},
                  "accuracy, top_K_accuracy (K a number), mae and mse; the loss is always shown");
+}
+
+absl::StatusOr<double> ParseRescale(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
+  double value = 0;
+  double divisor = 1;
+  if (!absl::SimpleAtod(parts[0], &value) ||
+      (parts.size() == 2 && !absl::SimpleAtod(parts[1], &divisor))) {
+    return UsageError("'", text, "' is neither a number nor a ratio such as 1/255");
+  }
+  value /= divisor;
+  if (!std::isfinite(value) || value == 0) {
+    return UsageError("'", text, "' must be finite and not 0");
+  }
+  return value;
 }
 
 absl::Status Validate(const RunConfig& config, Command command) {

@@ -168,6 +168,12 @@ enum class ResumeMode {
   kPath,    // the checkpoint at resume_path
 };
 
+enum class ImageChannels { kAuto, kFirst, kLast };
+
+// "1/255", "0.1", "2" as a number. InvalidArgument (kUsage) for other text, zero, NaN
+// and infinity.
+absl::StatusOr<double> ParseRescale(absl::string_view text);
+
 // Copyable; no field owns anything but its value. Numbers are checked by Validate,
 // not as they are set.
 struct RunConfig {
@@ -182,11 +188,18 @@ struct RunConfig {
   // The last part of the training data, set aside before shuffling; in [0, 1).
   // Excludes validation_data.
   double validation_split = 0.0;
-  // Inputs of floating type are multiplied by this. Default: 1 (nothing).
-  double rescale = 1.0;
-  // Inputs of floating type are shifted and scaled to mean 0 and deviation 1, as
-  // measured on the training data (after rescale).
+  // Inputs of floating type are multiplied by this: a number, or a ratio A/B, kept as
+  // text so that 1/255 divides by 255.
+  std::string rescale = "1";
+  // Inputs of floating type are shifted and scaled to mean 0 and deviation 1, per
+  // channel, as measured on the training data after rescale.
   bool standardize = false;
+  // Where the channels of the data's images are, where their extents leave it open.
+  ImageChannels channels = ImageChannels::kAuto;
+  // NaN and infinity in the data are values, not errors.
+  bool allow_nan = false;
+  // Leave out an epoch's last batch where it is smaller than the others (training only).
+  bool drop_last = false;
   // A new order in every epoch, from `seed`.
   bool shuffle = true;
   // Sizes of the model's symbolic dimensions that data does not give: name, size >= 1.

@@ -97,6 +97,14 @@ TEST(ParseMetric, KnowsTopKWithAnyNumber) {
   EXPECT_FALSE(ParseMetric("topx").ok());
 }
 
+TEST(ParseRescale, TakesNumbersAndRatios) {
+  EXPECT_EQ(*ParseRescale("1/255"), 1.0 / 255);
+  EXPECT_EQ(*ParseRescale("-2e-1"), -0.2);
+  for (const char* bad : {"", "/", "1/", "1/2/3", "nan", "inf", "0", "1/0", "1/inf"}) {
+    EXPECT_FALSE(ParseRescale(bad).ok()) << bad;
+  }
+}
+
 TEST(Validate, AcceptsAPlainRun) {
   EXPECT_TRUE(Validate(TrainConfig(), Command::kTrain).ok());
   RunConfig inspect;
@@ -134,7 +142,9 @@ TEST(Validate, RefusesWhatCannotBe) {
        [](RunConfig* c) {
          c->validation_labels = {{"", "v.npy"}};
        }},
-      {"--rescale", [](RunConfig* c) { c->rescale = 0; }},
+      {"--rescale: '1/0'", [](RunConfig* c) { c->rescale = "1/0"; }},
+      {"--rescale: '0'", [](RunConfig* c) { c->rescale = "0"; }},
+      {"--rescale: 'x'", [](RunConfig* c) { c->rescale = "x"; }},
       {"--dim n=0",
        [](RunConfig* c) {
          c->dims = {{"n", 0}};

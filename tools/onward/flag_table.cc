@@ -45,15 +45,8 @@ absl::Status BadValue(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// "0.5", "1e-3", "1/255".
 absl::Status Parse(const std::string& text, double* value) {
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
-  double divisor = 1;
-  if (!absl::SimpleAtod(parts[0], value) ||
-      (parts.size() == 2 && (!absl::SimpleAtod(parts[1], &divisor) || divisor == 0))) {
-    return BadValue("'", text, "' is not a number");
-  }
-  *value /= divisor;
+  if (!absl::SimpleAtod(text, value)) return BadValue("'", text, "' is not a number");
   return absl::OkStatus();
 }
 
@@ -278,6 +271,12 @@ Values GetDims(const RunConfig& config) {
   return out;
 }
 
+absl::Status SetRescale(const Values& values, RunConfig* config) {
+  RETURN_IF_ERROR(ParseRescale(values.back()).status());
+  config->rescale = values.back();
+  return absl::OkStatus();
+}
+
 // Leaves the numbers beside the loss (smoothing, weights) as they are.
 absl::Status SetLoss(const Values& values, RunConfig* config) {
   ASSIGN_OR_RETURN(LossConfig loss, ParseLoss(values.back()));
@@ -366,6 +365,9 @@ Values GetResume(const RunConfig& config) {
 // ---- the table, a group at a time
 
 void AddDataFlags(std::vector<Flag>* flags) {
+  const Names<ImageChannels> channels = {{"auto", ImageChannels::kAuto},
+                                         {"first", ImageChannels::kFirst},
+                                         {"last", ImageChannels::kLast}};
   flags->insert(
       flags->end(),
       {
@@ -383,14 +385,23 @@ void AddDataFlags(std::vector<Flag>* flags) {
           Single({"validation-split", "SHARE", kData, kTrain,
                   "Set the last SHARE (0.1: a tenth) of the data aside for validation"},
                  FIELD(validation_split)),
-          Single({"rescale", "FACTOR", kData, kRuns,
+          Custom({"rescale", "FACTOR", kData, kRuns,
                   "Multiply floating-point inputs by FACTOR, for example 1/255"},
-                 FIELD(rescale)),
+                 false, SetRescale, [](const RunConfig& c) { return Values{c.rescale}; }),
           Single({"standardize", "", kData, kRuns,
                   "Bring floating-point inputs to mean 0 and deviation 1"},
                  FIELD(standardize)),
           Single({"shuffle", "", kData, kTrain, "A new order of samples in every epoch (default)"},
                  FIELD(shuffle)),
+          Choice({"channels", "PLACE", kData, kRuns,
+                  "Where the data's images have their channels: first, last, or auto: told from "
+                  "the extents (default)"},
+                 FIELD(channels), channels),
+          Single({"allow-nan", "", kData, kRuns, "NaN and infinity in the data are no errors"},
+                 FIELD(allow_nan)),
+          Single({"drop-last", "", kData, kTrain,
+                  "Leave out an epoch's last batch where it is smaller"},
+                 FIELD(drop_last)),
           Custom({"dim", "NAME=SIZE", kData, kAll & ~kExport,
                   "Size of a symbolic dimension of the model that the data does not give"},
                  true, SetDims, GetDims),

@@ -50,7 +50,7 @@ TEST(CommandLine, TheLineOfTheManualIsUnderstood) {
   EXPECT_THAT(c.labels, ElementsAre(NamedFile{"", "train-labels-idx1-ubyte.gz"}));
   EXPECT_THAT(c.validation_data, ElementsAre(NamedFile{"", "t10k-images-idx3-ubyte.gz"}));
   EXPECT_THAT(c.validation_labels, ElementsAre(NamedFile{"", "t10k-labels-idx1-ubyte.gz"}));
-  EXPECT_EQ(c.rescale, 1.0 / 255);
+  EXPECT_EQ(c.rescale, "1/255");
   EXPECT_EQ(c.loss.kind, LossKind::kCrossEntropy);
   EXPECT_EQ(c.loss.labels, LabelForm::kInteger);
   EXPECT_EQ(c.optimizer.kind, OptimizerKind::kAdam);
@@ -131,8 +131,8 @@ TEST(CommandLine, WhatIsMisspeltComesWithTheNearest) {
            {"train m.onnx --epochs 99999999999999999999", "is not a whole number"},
            {"train m.onnx --seed -1", "--seed: '-1' is not a whole number"},
            {"train m.onnx --learning-rate fast", "--learning-rate: 'fast' is not a number"},
-           {"train m.onnx --rescale 1/0", "--rescale: '1/0' is not a number"},
-           {"train m.onnx --rescale 1/2/3", "--rescale: '1/2/3' is not a number"},
+           {"train m.onnx --rescale 1/0", "--rescale: '1/0' must be finite"},
+           {"train m.onnx --rescale 1/2/3", "--rescale: '1/2/3' is neither a number"},
            {"train m.onnx --class-weights 1,,2", "--class-weights: '' is not a number"},
            {"train m.onnx --optimizer adm",
             "--optimizer: optimizer 'adm' is not known; did you "
@@ -277,6 +277,9 @@ const char* const kValues[][2] = {
     {"rescale", "1/255"},
     {"standardize", "true"},
     {"shuffle", "false"},
+    {"channels", "last"},
+    {"allow-nan", "true"},
+    {"drop-last", "true"},
     {"dim", "batch=3,n=4"},
     {"loss", "NLLLoss"},
     {"loss-input", "logits"},
