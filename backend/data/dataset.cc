@@ -1,6 +1,7 @@
 #include "backend/data/dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -215,6 +216,42 @@ absl::Status Column::Append(Column other) {
 void Column::Reshape(Dims dims) {
   ONWARD_CHECK(Elements(dims) == Elements(dims_));
   dims_ = std::move(dims);
+}
+
+absl::Status Column::Narrow() {
+  if (dtype_ != DataType::kFloat64 || !in_memory()) return absl::OkStatus();
+  bool bytes = true, integers = true, floats = true;
+  for (const Part& part : parts_) {
+    const double* v = reinterpret_cast<const double*>(part.memory.data());
+    const int64_t n = part.rows * Elements(dims_);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool integer = std::abs(v[i]) < 9007199254740992.0 && v[i] == std::trunc(v[i]);
+      integers &= integer;
+      bytes &= integer && v[i] >= 0 && v[i] <= 255;
+      floats &= !std::isfinite(v[i]) || (std::abs(v[i]) <= std::numeric_limits<float>::max() &&
+                                         static_cast<double>(static_cast<float>(v[i])) == v[i]);
+    }
+  }
+  // float32 before int64: half the size where both are exact.
+  if (bytes) return NarrowTo<uint8_t>(DataType::kUint8);
+  if (floats) return NarrowTo<float>(DataType::kFloat32);
+  if (integers) return NarrowTo<int64_t>(DataType::kInt64);
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status Column::NarrowTo(DataType dtype) {
+  for (Part& part : parts_) {
+    const double* v = reinterpret_cast<const double*>(part.memory.data());
+    const int64_t n = part.rows * Elements(dims_);
+    ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(n * static_cast<int64_t>(sizeof(T))));
+    T* to = reinterpret_cast<T*>(memory.data());
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(v[i]);
+    part.memory = std::move(memory);
+  }
+  dtype_ = dtype;
+  row_bytes_ = BytesOf(dtype, dims_);
+  return absl::OkStatus();
 }
 
 absl::Status Dataset::Add(Column column) {

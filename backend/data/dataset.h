@@ -88,6 +88,10 @@ class Column {
   // The rows of `other` behind one's own. InvalidArgument where type or extents
   // differ.
   absl::Status Append(Column other);
+  // float64 in memory becomes the smallest of uint8, int64, float32 and float64
+  // that holds every value exactly (text does not tell its type). Other columns
+  // stay as they are.
+  absl::Status Narrow();
   // Other extents over the same memory. REQUIRES: as many elements.
   void Reshape(Dims dims);
 
@@ -102,6 +106,8 @@ class Column {
     std::string source;
   };
   const Part& PartOf(int64_t row) const;
+  template <typename T>
+  absl::Status NarrowTo(DataType dtype);
 
   std::string name_;
   DataType dtype_ = DataType::kUndefined;
