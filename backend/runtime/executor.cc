@@ -1,0 +1,662 @@
+#include "backend/runtime/executor.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "backend/runtime/all_reduce.h"
+#include "backend/runtime/interpreter.h"
+#include "backend/runtime/progress.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+
+namespace onward {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// The threads that OpenMP (ours and oneDNN's) uses when called from this one.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    if (threads != before_) omp_set_num_threads(threads);
+  }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+struct BoundStep {
+  // One per feed set where the step reads a feed, else one.
+  std::vector<std::unique_ptr<BoundKernel>> kernels;
+  bool collective = false;
+  int wait = -1;   // step on the other stream
+};
+
+struct BoundProgram {
+  std::vector<BoundStep> steps;
+  bool has_collectives = false;
+};
+
+// One entry of a lane, with what it needs at hand.
+struct Task {
+  const PlanEntry* entry;
+  const PlanProgram* program;
+  BoundProgram* bound;
+  int feed_slot;                              // of the shard, among those of its size
+  std::vector<std::pair<void*, void*>> stores;   // crossing value -> partial memory
+  std::vector<int64_t> store_bytes;
+  struct Add {
+    DataType dtype;
+    void* to;
+    const void* from;
+    int64_t elements;
+  };
+  std::vector<Add> folds;
+};
+
+struct Lane {
+  int device;
+  int lane;
+  int threads;
+  std::vector<Task> tasks;
+  Progress shards_done;   // 1 when all but the tail is done
+  Progress finished;      // the generation that is finished
+  absl::Status status;
+  std::thread thread;
+};
+
+// The collectives of one device, in order.
+struct CollectiveLane {
+  int device;
+  struct Work {
+    int step;        // in the device's last program
+    int wait;        // compute step that must be done, or -1
+    std::vector<TreeReduction> reductions;
+  };
+  std::vector<Work> work;
+  Progress arrived;    // collectives whose inputs are ready on this device
+  Progress reduced;    // collectives whose part this device has done
+  Progress done;       // steps: waited for by compute
+  Progress finished;
+  std::thread thread;
+};
+
+}  // namespace
+
+class Executor::Machine {
+ public:
+  Machine(Plan plan, const KernelTable& kernels, StateStore* states)
+      : plan_(std::move(plan)), kernels_(kernels), states_(states) {}
+
+  ~Machine() {
+    quit_.store(true);
+    stop_.store(true);
+    start_.Wake();
+    for (auto& lane : lanes_) {
+      if (lane->thread.joinable()) lane->thread.join();
+    }
+    for (auto& lane : collective_lanes_) {
+      if (lane->thread.joinable()) lane->thread.join();
+    }
+  }
+
+  absl::Status Prepare() {
+    RETURN_IF_ERROR(TakeMemory());
+    RETURN_IF_ERROR(MakeLanes());
+    MakeCollectives();
+    StartThreads();
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(int set) {
+    set_ = set;
+    stop_.store(false, std::memory_order_relaxed);
+    for (auto& lane : lanes_) {
+      lane->shards_done.Reset();
+      lane->status = absl::OkStatus();
+    }
+    for (auto& p : compute_done_) p->Reset();
+    for (auto& p : ready_) p->Reset();
+    for (auto& c : collective_lanes_) {
+      c->arrived.Reset();
+      c->reduced.Reset();
+      c->done.Reset();
+    }
+    ++generation_;
+    if (!threaded_) {
+      ThreadCount count(lanes_[0]->threads);
+      RunLane(*lanes_[0]);
+    } else {
+      start_.Publish(generation_);
+      const std::atomic<bool> never{false};
+      for (auto& lane : lanes_) lane->finished.WaitFor(generation_, never);
+      for (auto& c : collective_lanes_) c->finished.WaitFor(generation_, never);
+    }
+    for (auto& lane : lanes_) RETURN_IF_ERROR(lane->status);
+    return absl::OkStatus();
+  }
+
+  const Plan& plan() const { return plan_; }
+
+  TensorView Feed(const std::string& name, int shard, int set) const {
+    const int device = DeviceOfShard(shard);
+    for (size_t f = 0; f < plan_.feeds.size(); ++f) {
+      const PlanFeed& feed = plan_.feeds[f];
+      if (feed.name != name || feed.device != device) continue;
+      if (feed.shard_size >= 0 && feed.shard_size != plan_.shard_sizes[shard]) continue;
+      return {feed.type, FeedPlace(static_cast<int>(f),
+                                   feed.shard_size < 0 ? 0 : SlotOfShard(shard), set)};
+    }
+    return {};
+  }
+
+  void SetScalar(const std::string& name, double value, int set) {
+    for (size_t f = 0; f < plan_.feeds.size(); ++f) {
+      if (plan_.feeds[f].name != name) continue;
+      const int slots = static_cast<int>(feed_memory_[f].size()) / kFeedSets;
+      for (int k = 0; k < slots; ++k) WriteNumber(plan_.feeds[f].type, FeedPlace(f, k, set), value);
+    }
+  }
+
+  void SetShardScalar(const std::string& name, int shard, double value, int set) {
+    const TensorView view = Feed(name, shard, set);
+    if (view.data != nullptr) WriteNumber(view.type, view.data, value);
+  }
+
+  TensorView Output(const std::string& name, int device) const {
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const PlanOutput& o = plan_.outputs[i];
+      if (o.name == name && o.device == device) {
+        return {plan_.buffers[o.buffer].type, output_memory_[i].data()};
+      }
+    }
+    return {};
+  }
+
+  void StartTrace(int64_t most) {
+    trace_.assign(lanes_.size() + collective_lanes_.size(), {});
+    for (auto& events : trace_) events.reserve(most);
+    tracing_ = true;
+  }
+  std::vector<TraceEvent> StopTrace() {
+    tracing_ = false;
+    std::vector<TraceEvent> all;
+    for (auto& events : trace_) all.insert(all.end(), events.begin(), events.end());
+    trace_.clear();
+    return all;
+  }
+
+ private:
+  static void WriteNumber(const TensorType& type, void* to, double value) {
+    const Tensor t = Tensor::Full(type.dtype, {}, value);
+    std::memcpy(to, t.data(), t.bytes());
+  }
+
+  int DeviceOfShard(int shard) const {
+    for (const PlanEntry& e : plan_.order) {
+      if (e.shard == shard) return e.device;
+    }
+    return 0;
+  }
+
+  // The number of a shard among those of its size on its device.
+  int SlotOfShard(int shard) const {
+    const int device = DeviceOfShard(shard);
+    int slot = 0;
+    for (int s = 0; s < shard; ++s) {
+      slot += DeviceOfShard(s) == device && plan_.shard_sizes[s] == plan_.shard_sizes[shard];
+    }
+    return slot;
+  }
+
+  void* FeedPlace(size_t feed, int slot, int set) const {
+    return feed_memory_[feed][slot * kFeedSets + set].data();
+  }
+
+  absl::Status TakeMemory() {
+    for (size_t d = 0; d < plan_.devices.size(); ++d) {
+      const PlanDevice& device = plan_.devices[d];
+      arenas_.emplace_back();
+      partials_.emplace_back();
+      for (int lane = 0; lane < device.lanes; ++lane) {
+        ASSIGN_OR_RETURN(DeviceMemory arena, DeviceMemory::Allocate(device.arena_bytes));
+        arenas_.back().push_back(std::move(arena));
+        partials_.back().emplace_back();
+        for (int slot = 0; slot < device.slots; ++slot) {
+          for (const TensorType& type : plan_.crossing) {
+            ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(type.bytes()));
+            partials_.back().back().push_back(std::move(memory));
+          }
+        }
+      }
+    }
+    for (size_t c = 0; c < plan_.constants.size(); ++c) {
+      ASSIGN_OR_RETURN(DeviceMemory memory,
+                       DeviceMemory::Allocate(plan_.constant_types[c].bytes()));
+      ConvertLayout(plan_.constants[c]->view(), {plan_.constant_types[c], memory.data()});
+      constants_.push_back(std::move(memory));
+    }
+    for (const PlanFeed& feed : plan_.feeds) {
+      int slots = feed.shard_size < 0 ? 1 : 0;
+      for (const PlanEntry& e : plan_.order) {
+        slots += feed.shard_size >= 0 && e.device == feed.device && e.shard >= 0 &&
+                 plan_.shard_sizes[e.shard] == feed.shard_size;
+      }
+      feed_memory_.emplace_back();
+      for (int k = 0; k < slots * kFeedSets; ++k) {
+        ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(feed.type.bytes()));
+        feed_memory_.back().push_back(std::move(memory));
+      }
+    }
+    for (const PlanOutput& o : plan_.outputs) {
+      ASSIGN_OR_RETURN(DeviceMemory memory,
+                       DeviceMemory::Allocate(plan_.buffers[o.buffer].type.bytes()));
+      output_memory_.push_back(std::move(memory));
+    }
+    return absl::OkStatus();
+  }
+
+  void* Partial(int device, int lane, int slot, int crossing) const {
+    return partials_[device][lane][slot * plan_.crossing.size() + crossing].data();
+  }
+
+  void* Memory(int b, int lane, int feed_set) const {
+    const PlanBuffer& buffer = plan_.buffers[b];
+    switch (buffer.space) {
+      case PlanBuffer::Space::kArena:
+        return arenas_[buffer.device][lane].data() + buffer.offset;
+      case PlanBuffer::Space::kState:
+        return states_->data(plan_.states[buffer.index].name, buffer.device);
+      case PlanBuffer::Space::kConstant:
+        return constants_[buffer.index].data();
+      case PlanBuffer::Space::kFeed: {
+        const auto& places = feed_memory_[buffer.index];
+        return places[std::min<size_t>(feed_set, places.size() - kFeedSets + feed_set % kFeedSets)]
+            .data();
+      }
+      case PlanBuffer::Space::kOutput:
+        return output_memory_[buffer.index].data();
+      case PlanBuffer::Space::kPartial:
+        return Partial(buffer.device, lane, 0, buffer.index);
+    }
+    return nullptr;
+  }
+
+  const Kernel* FindKernel(const PlanStep& step) const {
+    for (const Kernel& k : kernels_) {
+      if (k.op == step.op && k.name == step.kernel) return &k;
+    }
+    return nullptr;
+  }
+
+  absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step, const PlanDevice& device,
+                                                        int lane, int feed_set) {
+    const Kernel* kernel = FindKernel(step);
+    if (kernel == nullptr) {
+      return absl::InternalError(absl::StrCat("no kernel ", step.kernel, " for ", step.op));
+    }
+    KernelCall call;
+    call.op = step.op;
+    call.attributes = &step.attributes;
+    call.constants = step.constants;
+    call.threads = device.threads_per_lane;
+    KernelMemory memory;
+    const auto add = [&](const std::vector<int>& buffers, std::vector<const TensorType*>* types,
+                         std::vector<TensorView>* views) {
+      for (int b : buffers) {
+        types->push_back(b < 0 ? nullptr : &plan_.buffers[b].type);
+        views->push_back(b < 0 ? TensorView{}
+                               : TensorView{plan_.buffers[b].type, Memory(b, lane, feed_set)});
+      }
+    };
+    add(step.inputs, &call.inputs, &memory.inputs);
+    add(step.outputs, &call.outputs, &memory.outputs);
+    memory.scratch =
+        arenas_[&device - plan_.devices.data()][lane].data() + step.scratch_offset;
+    Execution execution;
+    execution.threads = device.threads_per_lane;
+    absl::StatusOr<std::unique_ptr<BoundKernel>> bound = kernel->prepare(call, memory, execution);
+    if (!bound.ok()) {
+      return Annotate(bound.status(), absl::StrCat(step.kernel, " for '", step.source, "'"));
+    }
+    return bound;
+  }
+
+  int FeedSets(const PlanStep& step) const {
+    size_t sets = 1;
+    for (int b : step.inputs) {
+      if (b >= 0 && plan_.buffers[b].space == PlanBuffer::Space::kFeed) {
+        sets = std::max(sets, feed_memory_[plan_.buffers[b].index].size());
+      }
+    }
+    return static_cast<int>(sets);
+  }
+
+  absl::StatusOr<std::unique_ptr<BoundProgram>> BindProgram(const PlanProgram& program, int lane) {
+    auto bound = std::make_unique<BoundProgram>();
+    const PlanDevice& device = plan_.devices[program.device];
+    ThreadCount count(device.threads_per_lane);
+    for (const PlanStep& step : program.steps) {
+      BoundStep out;
+      out.collective = step.stream == PlanStep::Stream::kCollective;
+      out.wait = step.waits.empty() ? -1 : step.waits[0];
+      bound->has_collectives |= out.collective;
+      const int sets = FeedSets(step);
+      for (int set = 0; set < sets && !out.collective; ++set) {
+        ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, device, lane, set));
+        out.kernels.push_back(std::move(kernel));
+      }
+      bound->steps.push_back(std::move(out));
+    }
+    return bound;
+  }
+
+  absl::Status MakeLanes() {
+    for (size_t d = 0; d < plan_.devices.size(); ++d) {
+      compute_done_.push_back(std::make_unique<Progress>());
+      ready_.push_back(std::make_unique<Progress>());
+      for (int l = 0; l < plan_.devices[d].lanes; ++l) {
+        auto lane = std::make_unique<Lane>();
+        lane->device = static_cast<int>(d);
+        lane->lane = l;
+        lane->threads = plan_.devices[d].threads_per_lane;
+        RETURN_IF_ERROR(MakeTasks(lane.get()));
+        lanes_.push_back(std::move(lane));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeTasks(Lane* lane) {
+    absl::flat_hash_map<int, BoundProgram*> bound;
+    for (const PlanEntry& entry : plan_.order) {
+      if (entry.device != lane->device || entry.lane != lane->lane) continue;
+      const PlanProgram& program = plan_.programs[entry.program];
+      if (!bound.contains(entry.program)) {
+        ASSIGN_OR_RETURN(std::unique_ptr<BoundProgram> made, BindProgram(program, lane->lane));
+        bound[entry.program] = made.get();
+        programs_.push_back(std::move(made));
+      }
+      Task task{&entry, &program, bound[entry.program], 0, {}, {}, {}};
+      if (entry.shard >= 0) task.feed_slot = SlotOfShard(entry.shard);
+      const int crossing = entry.store < 0 ? 0 : static_cast<int>(plan_.crossing.size());
+      for (int c = 0; c < crossing; ++c) {
+        const TensorType& type = plan_.crossing[c];
+        task.stores.emplace_back(Memory(program.crossing[c], lane->lane, 0),
+                                 Partial(lane->device, lane->lane, entry.store, c));
+        task.store_bytes.push_back(type.bytes());
+        for (const PlanEntry::Fold& f : entry.folds) {
+          task.folds.push_back({type.dtype, Partial(lane->device, lane->lane, f.to, c),
+                                Partial(lane->device, lane->lane, f.from, c),
+                                PaddedElements(type.dims, type.layout)});
+        }
+      }
+      lane->tasks.push_back(std::move(task));
+    }
+    return absl::OkStatus();
+  }
+
+  // The last program of each device holds its collectives.
+  const PlanProgram& LastProgram(int device) const {
+    int last = 0;
+    for (const PlanEntry& e : plan_.order) {
+      if (e.device == device && e.lane == 0) last = e.program;
+    }
+    return plan_.programs[last];
+  }
+
+  void MakeCollectives() {
+    const int devices = static_cast<int>(plan_.devices.size());
+    for (int d = 0; d < devices && !plan_.collectives.empty(); ++d) {
+      auto lane = std::make_unique<CollectiveLane>();
+      lane->device = d;
+      const PlanProgram& program = LastProgram(d);
+      for (size_t i = 0; i < program.steps.size(); ++i) {
+        const PlanStep& step = program.steps[i];
+        if (step.stream != PlanStep::Stream::kCollective) continue;
+        CollectiveLane::Work work;
+        work.step = static_cast<int>(i);
+        work.wait = step.waits.empty() ? -1 : step.waits[0];
+        for (size_t k = 0; k < step.inputs.size(); ++k) {
+          work.reductions.push_back(Reduction(step.collective, static_cast<int>(k)));
+        }
+        lane->work.push_back(std::move(work));
+      }
+      collective_lanes_.push_back(std::move(lane));
+    }
+  }
+
+  // Tensor k of collective `number`, over all devices.
+  TreeReduction Reduction(int number, int k) const {
+    std::vector<ShardBlock> blocks;
+    std::vector<void*> memory;
+    std::vector<void*> outputs;
+    TensorType type;
+    for (int d = 0; d < static_cast<int>(plan_.devices.size()); ++d) {
+      for (const PlanStep& step : LastProgram(d).steps) {
+        if (step.stream != PlanStep::Stream::kCollective || step.collective != number) continue;
+        const PlanBuffer& in = plan_.buffers[step.inputs[k]];
+        type = in.type;
+        outputs.push_back(Memory(step.outputs[k], 0, 0));
+        if (in.space == PlanBuffer::Space::kPartial) {
+          for (const ShardBlock& b : plan_.blocks) {
+            if (b.device != d) continue;
+            blocks.push_back(b);
+            memory.push_back(Partial(b.device, b.lane, b.slot, in.index));
+          }
+        } else {
+          blocks.push_back({d, 0, 0, d, 1});
+          memory.push_back(Memory(step.inputs[k], 0, 0));
+        }
+      }
+    }
+    return TreeReduction(type.dtype, PaddedElements(type.dims, type.layout), blocks, memory,
+                         outputs);
+  }
+
+  void StartThreads() {
+    threaded_ = lanes_.size() > 1;
+    if (!threaded_) return;
+    for (auto& lane : lanes_) {
+      lane->thread = std::thread([this, l = lane.get()] {
+        omp_set_num_threads(l->threads);
+        for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
+          RunLane(*l);
+          l->finished.Publish(g);
+        }
+      });
+    }
+    if (plan_.devices.size() < 2) return;
+    for (auto& lane : collective_lanes_) {
+      lane->thread = std::thread([this, l = lane.get()] {
+        for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
+          RunCollectives(*l);
+          l->finished.Publish(g);
+        }
+      });
+    }
+  }
+
+  void Fail(Lane& lane, absl::Status status) {
+    lane.status = std::move(status);
+    stop_.store(true);
+    for (auto& p : compute_done_) p->Wake();
+    for (auto& p : ready_) p->Wake();
+    for (auto& l : lanes_) l->shards_done.Wake();
+    for (auto& c : collective_lanes_) {
+      c->arrived.Wake();
+      c->reduced.Wake();
+      c->done.Wake();
+    }
+  }
+
+  std::vector<TraceEvent>* TraceOf(size_t index) {
+    return tracing_ && index < trace_.size() ? &trace_[index] : nullptr;
+  }
+
+  void RunLane(Lane& lane) {
+    std::vector<TraceEvent>* trace = TraceOf(LaneIndex(lane));
+    for (Task& task : lane.tasks) {
+      if (stop_.load(std::memory_order_relaxed)) return;
+      if (task.program->tail && !WaitForShards(lane)) return;
+      if (!task.program->tail && task.bound->has_collectives) ready_[lane.device]->Publish(1);
+      const absl::Status status = RunProgram(lane, task, trace);
+      if (!status.ok()) return Fail(lane, status);
+      for (size_t i = 0; i < task.stores.size(); ++i) {
+        std::memcpy(task.stores[i].second, task.stores[i].first, task.store_bytes[i]);
+      }
+      for (const Task::Add& f : task.folds) AddInto(f.dtype, f.to, f.from, f.elements);
+    }
+    lane.shards_done.Publish(1);
+  }
+
+  size_t LaneIndex(const Lane& lane) const {
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (lanes_[i].get() == &lane) return i;
+    }
+    return 0;
+  }
+
+  // Before a tail: every lane of the device has done its shards.
+  bool WaitForShards(Lane& lane) {
+    for (auto& other : lanes_) {
+      if (other->device != lane.device || other.get() == &lane) continue;
+      if (!other->shards_done.WaitFor(1, stop_)) return false;
+    }
+    ready_[lane.device]->Publish(1);
+    return true;
+  }
+
+  absl::Status RunProgram(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
+    BoundProgram& program = *task.bound;
+    const int feed_set = task.feed_slot * kFeedSets + set_;
+    Progress* done = program.has_collectives ? compute_done_[lane.device].get() : nullptr;
+    const int steps = static_cast<int>(program.steps.size());
+    for (int i = 0; i < steps; ++i) {
+      BoundStep& step = program.steps[i];
+      if (step.collective) {
+        if (plan_.devices.size() < 2) RunAlone(lane.device, i);
+        continue;
+      }
+      if (step.wait >= 0 && plan_.devices.size() > 1 &&
+          !collective_lanes_[lane.device]->done.WaitFor(step.wait + 1, stop_)) {
+        return absl::OkStatus();   // another lane has failed, and says why
+      }
+      BoundKernel& kernel =
+          *step.kernels[step.kernels.size() == 1 ? 0 : feed_set % step.kernels.size()];
+      const int64_t begin = trace != nullptr ? Now() : 0;
+      absl::Status status = kernel.Run();
+      if (trace != nullptr && trace->size() < trace->capacity()) {
+        trace->push_back({lane.device, lane.lane, task.entry->program, i, task.entry->shard,
+                          begin, Now()});
+      }
+      if (!status.ok()) {
+        const std::string& source = task.program->steps[i].source;
+        return WithExitCode(
+            source.empty() ? status : Annotate(status, absl::StrCat("node '", source, "'")),
+            ExitCode::kData);
+      }
+      if (done != nullptr) done->Publish(i + 1);
+    }
+    return absl::OkStatus();
+  }
+
+  // On a single device there is nothing to wait for.
+  void RunAlone(int device, int step) {
+    for (CollectiveLane::Work& work : collective_lanes_[device]->work) {
+      if (work.step != step) continue;
+      for (const TreeReduction& r : work.reductions) r.Run(0, 1);
+    }
+  }
+
+  void RunCollectives(CollectiveLane& lane) {
+    const int devices = static_cast<int>(plan_.devices.size());
+    std::vector<TraceEvent>* trace = TraceOf(lanes_.size() + lane.device);
+    if (!ready_[lane.device]->WaitFor(1, stop_)) return;
+    int32_t number = 0;
+    for (CollectiveLane::Work& work : lane.work) {
+      ++number;
+      if (work.wait >= 0 && !compute_done_[lane.device]->WaitFor(work.wait + 1, stop_)) return;
+      lane.arrived.Publish(number);
+      for (auto& other : collective_lanes_) {
+        if (!other->arrived.WaitFor(number, stop_)) return;
+      }
+      const int64_t begin = trace != nullptr ? Now() : 0;
+      for (const TreeReduction& r : work.reductions) r.Run(lane.device, devices);
+      if (trace != nullptr && trace->size() < trace->capacity()) {
+        trace->push_back({lane.device, -1, -1, work.step, -1, begin, Now()});
+      }
+      lane.reduced.Publish(number);
+      for (auto& other : collective_lanes_) {
+        if (!other->reduced.WaitFor(number, stop_)) return;
+      }
+      lane.done.Publish(work.step + 1);
+    }
+  }
+
+  Plan plan_;
+  const KernelTable& kernels_;
+  StateStore* states_;
+  std::vector<std::vector<DeviceMemory>> arenas_;                    // device, lane
+  std::vector<std::vector<std::vector<DeviceMemory>>> partials_;     // device, lane, slot*crossing
+  std::vector<DeviceMemory> constants_;
+  std::vector<std::vector<DeviceMemory>> feed_memory_;               // feed, slot*sets
+  std::vector<DeviceMemory> output_memory_;
+  std::vector<std::unique_ptr<BoundProgram>> programs_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<CollectiveLane>> collective_lanes_;
+  std::vector<std::unique_ptr<Progress>> compute_done_;   // by device: steps of the last program
+  std::vector<std::unique_ptr<Progress>> ready_;          // by device: collectives may look
+  Progress start_;
+  int32_t generation_ = 0;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> quit_{false};
+  bool threaded_ = false;
+  int set_ = 0;
+  bool tracing_ = false;
+  std::vector<std::vector<TraceEvent>> trace_;   // by lane, then collective lane
+};
+
+Executor::Executor(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
+Executor::~Executor() = default;
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Plan plan, const KernelTable& kernels,
+                                                           StateStore* states) {
+  auto machine = std::make_unique<Machine>(std::move(plan), kernels, states);
+  RETURN_IF_ERROR(machine->Prepare());
+  return std::unique_ptr<Executor>(new Executor(std::move(machine)));
+}
+
+const Plan& Executor::plan() const { return machine_->plan(); }
+TensorView Executor::Feed(const std::string& name, int shard, int set) const {
+  return machine_->Feed(name, shard, set);
+}
+void Executor::SetScalar(const std::string& name, double value, int set) {
+  machine_->SetScalar(name, value, set);
+}
+void Executor::SetShardScalar(const std::string& name, int shard, double value, int set) {
+  machine_->SetShardScalar(name, shard, value, set);
+}
+absl::Status Executor::Run(int set) { return machine_->Run(set); }
+TensorView Executor::Output(const std::string& name, int device) const {
+  return machine_->Output(name, device);
+}
+bool Executor::HasOutput(const std::string& name) const {
+  return machine_->Output(name, 0).data != nullptr;
+}
+void Executor::StartTrace(int64_t most_events) { machine_->StartTrace(most_events); }
+std::vector<TraceEvent> Executor::StopTrace() { return machine_->StopTrace(); }
+
+}  // namespace onward

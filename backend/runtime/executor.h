@@ -1,0 +1,78 @@
+// Runs a plan.
+#ifndef ONWARD_BACKEND_RUNTIME_EXECUTOR_H_
+#define ONWARD_BACKEND_RUNTIME_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backend/runtime/state_store.h"
+#include "graph/plan/plan.h"
+#include "kernels/kernel.h"
+
+namespace onward {
+
+// When each step ran, for Chrome's trace viewer. Memory is taken beforehand.
+struct TraceEvent {
+  int device = 0;
+  int lane = 0;                 // -1: the collective stream
+  int program = 0;
+  int step = 0;
+  int shard = -1;
+  int64_t begin_ns = 0;         // steady clock
+  int64_t end_ns = 0;
+};
+
+// Everything bound: memory, kernels, threads. A device has one host thread per lane
+// and, where it takes part in collectives, one for those; a plan with one lane in
+// all runs on the caller's thread. A step allocates nothing, takes no lock between
+// kernels and looks nothing up.
+class Executor {
+ public:
+  // The store must hold the plan's states (StateStore::Add) and, like the table,
+  // outlive the executor; the plan is taken over.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(Plan plan, const KernelTable& kernels,
+                                                          StateStore* states);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  const Plan& plan() const;
+
+  // Where feed `name` of a shard is to be written, plain layout, in set 0 or 1 (one
+  // may be filled while the other is in use). Null data where the plan does not
+  // read it. For a feed that does not belong to a shard (the learning rate), every
+  // place must be written: see SetScalar.
+  static constexpr int kFeedSets = 2;
+  TensorView Feed(const std::string& name, int shard, int set) const;
+
+  // Writes a number to every place of a scalar feed, in its type.
+  void SetScalar(const std::string& name, double value, int set);
+  // The same for a scalar that differs by shard.
+  void SetShardScalar(const std::string& name, int shard, double value, int set);
+
+  // One step over all shards. An error is one of data; the states are then those of
+  // no step and must not be saved.
+  absl::Status Run(int set);
+
+  // Output of the last step: `index` counts the plan's outputs of that name on the
+  // device (0 where devices hold equal ones).
+  TensorView Output(const std::string& name, int device = 0) const;
+  bool HasOutput(const std::string& name) const;
+
+  // Starts and stops recording; returns what was recorded.
+  void StartTrace(int64_t most_events);
+  std::vector<TraceEvent> StopTrace();
+
+ private:
+  class Machine;
+  explicit Executor(std::unique_ptr<Machine> machine);
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace onward
+
+#endif  // ONWARD_BACKEND_RUNTIME_EXECUTOR_H_

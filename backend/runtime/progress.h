@@ -1,0 +1,34 @@
+// A counter that one thread raises and others wait for.
+#ifndef ONWARD_BACKEND_RUNTIME_PROGRESS_H_
+#define ONWARD_BACKEND_RUNTIME_PROGRESS_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace onward {
+
+// Publishing takes no lock and, while nobody sleeps, no system call. A waiter
+// spins briefly (a hand-over between running threads takes less than a
+// microsecond) and then sleeps, so that a shared core does no harm.
+class Progress {
+ public:
+  // Raises the counter to `value` (it never falls) and wakes waiters.
+  void Publish(int32_t value);
+  int32_t value() const { return value_.load(std::memory_order_acquire); }
+
+  // Returns true once the counter is at least `value`; false once `stop` is set.
+  bool WaitFor(int32_t value, const std::atomic<bool>& stop);
+
+  // Wakes sleepers without raising the counter (after `stop` has been set).
+  void Wake();
+  // REQUIRES: nobody waits.
+  void Reset() { value_.store(0, std::memory_order_release); }
+
+ private:
+  alignas(64) std::atomic<int32_t> value_{0};
+  std::atomic<int32_t> sleepers_{0};
+};
+
+}  // namespace onward
+
+#endif  // ONWARD_BACKEND_RUNTIME_PROGRESS_H_

@@ -1,0 +1,75 @@
+// The memory of states on all devices of a process, shared by all plans.
+#ifndef ONWARD_BACKEND_RUNTIME_STATE_STORE_H_
+#define ONWARD_BACKEND_RUNTIME_STATE_STORE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/plan/plan.h"
+
+namespace onward {
+
+// Aligned memory, zeroed. Its pages are touched when it is made.
+class DeviceMemory {
+ public:
+  // ResourceExhausted (kUntrainable) where it is not to be had.
+  static absl::StatusOr<DeviceMemory> Allocate(int64_t bytes);
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& o) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& o) noexcept;
+  ~DeviceMemory();
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Every state by its logical name: one copy per device, in the layout that the
+// first plan fixed. Not thread-safe: read and written between steps only.
+class StateStore {
+ public:
+  explicit StateStore(int devices) : devices_(devices) {}
+
+  // Makes memory for the plan's states that are not here yet and fills it with
+  // their initial values. FailedPrecondition where a state is here with another
+  // type or layout.
+  absl::Status Add(const Plan& plan);
+
+  // REQUIRES: added.
+  void* data(const std::string& name, int device) const;
+  const TensorType& type(const std::string& name) const { return entries_.at(name).type; }
+  bool Has(const std::string& name) const { return entries_.contains(name); }
+
+  // A copy in plain layout of device 0's (replicas are equal).
+  Tensor Read(const std::string& name) const;
+  // Sets every device's copy. InvalidArgument where type or extents differ.
+  absl::Status Write(const std::string& name, const Tensor& value);
+
+  // In the order in which plans brought them.
+  struct Named {
+    std::string name;
+    State::Kind kind;
+  };
+  const std::vector<Named>& names() const { return names_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    TensorType type;
+    std::vector<DeviceMemory> memory;   // by device
+  };
+  int devices_;
+  int64_t bytes_ = 0;
+  std::vector<Named> names_;
+  absl::flat_hash_map<std::string, Entry> entries_;
+};
+
+}  // namespace onward
+
+#endif  // ONWARD_BACKEND_RUNTIME_STATE_STORE_H_

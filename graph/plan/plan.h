@@ -1,0 +1,177 @@
+// The second artefact: a step of training as steps over buffers.
+//
+// A Plan is data. It holds programs (straight-line lists of steps on one device),
+// and the order in which the lanes of each device run them. A lane is a share of
+// a device's threads with an arena of its own. Where every device runs one shard
+// of the batch, a device has one program. Where it runs several (accumulation,
+// --shards), it has a program per shard size that ends at the values which cross
+// shards, and a tail that begins with their sums.
+//
+// Every pointer that an executor needs is a buffer here: nothing is decided while
+// a step runs.
+#ifndef ONWARD_GRAPH_PLAN_PLAN_H_
+#define ONWARD_GRAPH_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/base/attribute.h"
+#include "graph/base/device.h"
+#include "graph/base/tensor.h"
+#include "graph/ir/graph.h"
+
+namespace onward {
+
+// Memory of one tensor.
+struct PlanBuffer {
+  enum class Space {
+    kArena,     // of the lane that runs the program, at `offset`
+    kState,     // memory of state `index` on `device`, kept between steps
+    kConstant,  // constant `index`, shared by the devices of a kind
+    kFeed,      // feed `index`: filled before the step, once per shard
+    kOutput,    // output `index`: read after the step
+    kPartial,   // sums of shards that cross programs: `index` is the crossing value
+  };
+  Space space = Space::kArena;
+  int device = 0;      // index into Plan::devices
+  int index = -1;
+  int64_t offset = 0;  // kArena, in bytes
+  TensorType type;
+  std::string name;    // of the value, for people
+};
+
+// One launch.
+struct PlanStep {
+  enum class Stream { kCompute, kCollective };
+  std::string op;       // operator id
+  std::string kernel;   // row of the kernel table; empty for collectives
+  bool reference = false;
+  Attributes attributes;
+  std::vector<int> inputs;    // buffers; -1 where absent
+  std::vector<int> outputs;
+  std::vector<const Tensor*> constants;  // values of inputs known here; null elsewhere
+  int64_t scratch_offset = 0;   // in the lane's arena
+  int64_t scratch_bytes = 0;
+  double operations = 0;
+  Phase phase = Phase::kForward;
+  std::string source;           // node of the file, for messages
+  Stream stream = Stream::kCompute;
+  int collective = -1;          // number in the chain of collectives
+  // Steps of this program on the other stream that must be done before.
+  std::vector<int> waits;
+};
+
+struct PlanProgram {
+  int device = 0;
+  int64_t shard_size = -1;    // samples of the shard that it runs; -1 for a tail
+  bool tail = false;
+  std::vector<PlanStep> steps;
+  // Buffers that hold the values which cross shards when the program ends, by index.
+  std::vector<int> crossing;
+  int64_t arena_bytes = 0;
+};
+
+// One all-reduce: the same on every device that takes part.
+struct PlanCollective {
+  std::string name;
+  int64_t bytes = 0;          // per replica
+  int tensors = 0;
+};
+
+// A partial sum of consecutive shards, which a lane holds.
+struct ShardBlock {
+  int device = 0;
+  int lane = 0;
+  int slot = 0;          // of the lane's partial memory
+  int first_shard = 0;
+  int shards = 1;
+};
+
+// What a lane does next: run `program` for a shard, then fold its partial sums.
+struct PlanEntry {
+  int program = 0;
+  int device = 0;
+  int lane = 0;
+  int shard = -1;        // -1: a tail
+  // After the program: its crossing values are stored to slot `store`; then slots
+  // are added, in order: slot[to] += slot[from]. store < 0: nothing crosses.
+  int store = -1;
+  struct Fold {
+    int to;
+    int from;
+  };
+  std::vector<Fold> folds;
+};
+
+struct PlanDevice {
+  Device device;
+  int lanes = 1;
+  int threads_per_lane = 1;
+  int slots = 0;              // partial sums that a lane may hold at once
+  int64_t arena_bytes = 0;    // of one lane
+};
+
+struct PlanState {
+  State::Kind kind = State::Kind::kParameter;
+  std::string name;
+  TensorType type;            // with the layout in which it is kept
+  std::shared_ptr<const Tensor> initial;
+  double fill = 0;
+};
+
+struct PlanFeed {
+  std::string name;
+  TensorType type;
+  int device = 0;
+  // Filled once per shard of this size on the device; -1: once per step (tails).
+  int64_t shard_size = -1;
+};
+
+struct PlanOutput {
+  std::string name;
+  int device = 0;
+  int buffer = -1;
+};
+
+struct Plan {
+  std::vector<PlanDevice> devices;
+  std::vector<PlanBuffer> buffers;
+  std::vector<PlanState> states;      // one copy per device
+  std::vector<std::shared_ptr<const Tensor>> constants;
+  std::vector<TensorType> constant_types;   // with layout
+  std::vector<PlanFeed> feeds;
+  std::vector<PlanOutput> outputs;
+  std::vector<PlanProgram> programs;
+  std::vector<PlanEntry> order;       // per lane in the order in which they stand
+  std::vector<PlanCollective> collectives;
+  std::vector<int64_t> shard_sizes;   // of the global batch, by shard
+  // Crossing values (kPartial buffers): bytes of one slot for each.
+  std::vector<TensorType> crossing;
+  // Blocks that the lanes hold when the tails begin, in shard order.
+  std::vector<ShardBlock> blocks;
+
+  // Memory that the plan takes on device `d`, in bytes, exact: arenas of all
+  // lanes, states, partial sums, and feeds and outputs.
+  int64_t ArenaBytes(int d) const;
+  int64_t StateBytes() const;
+  int64_t PartialBytes(int d) const;
+  // Of one of the two sets of feeds.
+  int64_t FeedBytes(int d) const;
+  int64_t OutputBytes(int d) const;
+  int64_t ConstantBytes() const;
+};
+
+// For people and golden tests: programs with steps, buffers and offsets.
+// Deterministic: the same graph and options give the same text.
+std::string ToText(const Plan& plan);
+
+// A hash of states, collectives and their order: what must be equal on every
+// process of a job. Kernels and layouts of a device are not in it.
+uint64_t Fingerprint(const Plan& plan);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_PLAN_PLAN_H_
