@@ -23,6 +23,7 @@ try:
 
     import keras_export
     import keras_layers
+    import make_tutorial_model
     MISSING = ""
 except ImportError as error:
     MISSING = str(error)
@@ -189,6 +190,35 @@ class KerasExportTest(unittest.TestCase):
                 self.assertAlmostEqual(attributes["momentum"], 0.99, places=6)
                 self.assertEqual(len([o for o in node.output if o]), 3)
         self.assertEqual(proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param, "batch")
+
+    def test_tutorial_models_without_keras_are_the_same(self):
+        conv = {"activation": "relu", "kernel_size": 3}
+        block = [[L.Conv2D(c, padding="same", **conv), L.BatchNormalization(),
+                  L.Conv2D(c, **conv), L.BatchNormalization(), L.MaxPooling2D(2),
+                  L.Dropout(0.25)] for c in (32, 64)]
+        cnn = keras.Sequential([
+            keras.Input((32, 32, 3)), *block[0], *block[1], L.Flatten(),
+            L.Dense(512, activation="relu"), L.BatchNormalization(), L.Dropout(0.5),
+            L.Dense(10, activation="softmax")], name="cnn")
+        expected = {"cnn": keras_export.training_model(cnn)[0]}
+        keras.utils.clear_session()
+        mlp = keras.Sequential([keras.Input((784,)), L.Dense(512, activation="relu"),
+                                L.Dropout(0.2), L.Dense(10, activation="softmax")], name="mlp")
+        expected["mlp"] = keras_export.training_model(mlp)[0]
+        for name, proto in expected.items():
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "m.onnx")
+                self.assertEqual(make_tutorial_model.main([name, "-o", path, "--seed", "5"]), 0)
+                ours = onnx.load(path)
+            onnx.checker.check_model(ours, full_check=True)
+            self.assertEqual(list(ours.graph.node), list(proto.graph.node))
+            self.assertEqual(list(ours.graph.input), list(proto.graph.input))
+            self.assertEqual(list(ours.graph.output), list(proto.graph.output))
+            self.assertEqual(list(ours.opset_import), list(proto.opset_import))
+            for a, b in zip(ours.graph.initializer, proto.graph.initializer):
+                self.assertEqual((a.name, a.dims), (b.name, b.dims))
+                a, b = onnx.numpy_helper.to_array(a), onnx.numpy_helper.to_array(b)
+                self.assertAlmostEqual(float(a.std()), float(b.std()), delta=0.1 * b.std())
 
     def test_zero_biases_and_names_are_kept(self):
         model = keras.Sequential([keras.Input((6,)), L.Dense(4, name="first"), L.Dense(3)])
