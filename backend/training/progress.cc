@@ -22,8 +22,8 @@ std::string ToLine(const nlohmann::ordered_json& object) {
 }
 
 std::string FormatRate(double samples_per_second) {
-  return absl::StrFormat(samples_per_second < 100 ? "%.3g samples/s" : "%.0f samples/s",
-                         samples_per_second);
+  if (samples_per_second < 100) return absl::StrFormat("%.3g samples/s", samples_per_second);
+  return absl::StrFormat("%.0f samples/s", samples_per_second);
 }
 
 std::string FormatNumbers(const NamedNumbers& numbers) {
