@@ -1,4 +1,4 @@
-#include "backend/training/progress.h"
+#include "backend/training/progress_line.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%d d %02d h", whole / 86400, whole / 3600 % 24);
 }
 
-Progress::Style Progress::StyleFor(std::FILE* file, bool json) {
+ProgressLine::Style ProgressLine::StyleFor(std::FILE* file, bool json) {
   if (json) return Style::kJson;
   const char* terminal = std::getenv("TERM");
   const bool rewrites = isatty(fileno(file)) == 1 && terminal != nullptr &&
@@ -71,16 +71,16 @@ Progress::Style Progress::StyleFor(std::FILE* file, bool json) {
   return rewrites ? Style::kTerminal : Style::kPlain;
 }
 
-int Progress::ColumnsOf(std::FILE* file) {
+int ProgressLine::ColumnsOf(std::FILE* file) {
   winsize size = {};
   if (ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;
 }
 
-Progress::Progress(Style style, int64_t epochs, int columns, Write write)
+ProgressLine::ProgressLine(Style style, int64_t epochs, int columns, Write write)
     : style_(style), epochs_(epochs), columns_(columns), write_(std::move(write)) {}
 
-void Progress::BeginEpoch(int64_t epoch, int64_t steps, int64_t first_step, double now) {
+void ProgressLine::BeginEpoch(int64_t epoch, int64_t steps, int64_t first_step, double now) {
   BreakLine();
   epoch_ = epoch;
   steps_ = steps;
@@ -92,7 +92,7 @@ void Progress::BeginEpoch(int64_t epoch, int64_t steps, int64_t first_step, doub
   drawn_at_ = now - kDrawEvery;
 }
 
-void Progress::Step(int64_t step, int64_t samples, const NamedNumbers& numbers, double now) {
+void ProgressLine::Step(int64_t step, int64_t samples, const NamedNumbers& numbers, double now) {
   step_ = step;
   samples_ = samples;
   trained_ = now - begun_;
@@ -100,12 +100,12 @@ void Progress::Step(int64_t step, int64_t samples, const NamedNumbers& numbers, 
   Draw(numbers, now);
 }
 
-void Progress::EndSteps(double now) {
+void ProgressLine::EndSteps(double now) {
   trained_ = now - begun_;
   steps_over_ = true;
 }
 
-void Progress::EndEpoch(const NamedNumbers& numbers, bool last, double now) {
+void ProgressLine::EndEpoch(const NamedNumbers& numbers, bool last, double now) {
   if (!steps_over_) EndSteps(now);
   last_ = last || epoch_ == epochs_;
   // A part of an epoch, after a resume, would promise too little for the next.
@@ -117,7 +117,7 @@ void Progress::EndEpoch(const NamedNumbers& numbers, bool last, double now) {
   }
 }
 
-void Progress::Note(absl::string_view text) {
+void ProgressLine::Note(absl::string_view text) {
   if (style_ == Style::kJson) {
     write_(ToLine({{"event", "note"}, {"text", std::string(text)}}));
     return;
@@ -128,16 +128,16 @@ void Progress::Note(absl::string_view text) {
   write_(absl::StrCat(text, "\n"));
 }
 
-void Progress::BreakLine() {
+void ProgressLine::BreakLine() {
   if (drawn_) write_("\n");
   drawn_ = false;
 }
 
-double Progress::SamplesPerSecond() const {
+double ProgressLine::SamplesPerSecond() const {
   return trained_ > 0 ? static_cast<double>(samples_) / trained_ : 0.0;
 }
 
-double Progress::SecondsLeft(double now) const {
+double ProgressLine::SecondsLeft(double now) const {
   if (last_) return 0;
   const int64_t done = step_ - first_step_;
   const double spent = now - begun_;
@@ -157,7 +157,7 @@ double Progress::SecondsLeft(double now) const {
   return rest + epoch * static_cast<double>(epochs_ - epoch_);
 }
 
-void Progress::Draw(const NamedNumbers& numbers, double now) {
+void ProgressLine::Draw(const NamedNumbers& numbers, double now) {
   const std::string front = absl::StrCat("epoch ", epoch_, "/", epochs_, " ");
   std::string back = absl::StrCat(" ", step_, "/", steps_, FormatNumbers(numbers), "  ",
                                   FormatRate(SamplesPerSecond()));
@@ -174,7 +174,7 @@ void Progress::Draw(const NamedNumbers& numbers, double now) {
   drawn_at_ = now;
 }
 
-void Progress::WriteEpoch(const NamedNumbers& numbers, double now) {
+void ProgressLine::WriteEpoch(const NamedNumbers& numbers, double now) {
   std::string line = absl::StrCat(
       "epoch ", epoch_, "/", epochs_, "  ", step_, steps_ == step_ ? "" : "/",
       steps_ == step_ ? "" : absl::StrCat(steps_), " steps  ", FormatSeconds(now - begun_),
@@ -186,7 +186,7 @@ void Progress::WriteEpoch(const NamedNumbers& numbers, double now) {
   write_(line + "\n");
 }
 
-void Progress::WriteJsonEpoch(const NamedNumbers& numbers, double now) {
+void ProgressLine::WriteJsonEpoch(const NamedNumbers& numbers, double now) {
   nlohmann::ordered_json object = {
       {"event", "epoch"},
       {"epoch", epoch_},

@@ -1,6 +1,6 @@
 // The lines that tell how training goes: one per epoch.
-#ifndef ONWARD_BACKEND_TRAINING_PROGRESS_H_
-#define ONWARD_BACKEND_TRAINING_PROGRESS_H_
+#ifndef ONWARD_BACKEND_TRAINING_PROGRESS_LINE_H_
+#define ONWARD_BACKEND_TRAINING_PROGRESS_LINE_H_
 
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace onward {
 // What is shown, in order: ("loss", 0.31), ("accuracy", 0.88), ("val_loss", 0.4).
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
-// Progress of one run:
+// The progress of one run:
 //   terminal  one line per epoch, rewritten in place while it runs:
 //             epoch 2/5 [=======>      ] 240/469  loss 0.3456  accuracy 0.8765  52300 samples/s  9
 //             s left
@@ -25,7 +25,7 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 //   JSON      one object at the end of an epoch, with "event":"epoch"
 // "left" is the time to the end of the run. It reads no clock: `now` is seconds of
 // any clock that does not go back. Not thread-safe. Costs microseconds per step.
-class Progress {
+class ProgressLine {
  public:
   enum class Style { kTerminal, kPlain, kJson };
   // Takes text as it is to be shown, newlines included.
@@ -38,7 +38,7 @@ class Progress {
   static int ColumnsOf(std::FILE* file);
 
   // REQUIRES: epochs >= 1, columns >= 1 (used by kTerminal only).
-  Progress(Style style, int64_t epochs, int columns, Write write);
+  ProgressLine(Style style, int64_t epochs, int columns, Write write);
 
   // An epoch (from 1) of `steps` steps begins. `first_step` have been done before,
   // by a run that this one resumes. REQUIRES: 1 <= epoch <= epochs.
@@ -98,4 +98,4 @@ std::string FormatSeconds(double seconds);
 
 }  // namespace onward
 
-#endif  // ONWARD_BACKEND_TRAINING_PROGRESS_H_
+#endif  // ONWARD_BACKEND_TRAINING_PROGRESS_LINE_H_

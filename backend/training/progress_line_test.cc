@@ -1,4 +1,4 @@
-#include "backend/training/progress.h"
+#include "backend/training/progress_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ using ::testing::Not;
 
 struct Screen {
   std::string text;
-  Progress::Write write() {
+  ProgressLine::Write write() {
     return [this](absl::string_view piece) { text.append(piece.data(), piece.size()); };
   }
 };
 
-TEST(Progress, PlainIsOneLinePerEpoch) {
+TEST(ProgressLine, PlainIsOneLinePerEpoch) {
   Screen screen;
-  Progress progress(Progress::Style::kPlain, 2, 80, screen.write());
+  ProgressLine progress(ProgressLine::Style::kPlain, 2, 80, screen.write());
   progress.BeginEpoch(1, 4, 0, 100.0);
   for (int step = 1; step <= 4; ++step) {
     progress.Step(step, step * 50, {{"loss", 2.0 / step}}, 100.0 + step * 0.5);
@@ -42,18 +42,18 @@ TEST(Progress, PlainIsOneLinePerEpoch) {
   EXPECT_EQ(screen.text, "epoch 2/2  4 steps  2.0 s  loss 0.5000  100 samples/s\n");
 }
 
-TEST(Progress, AnEpochCutShortSaysSo) {
+TEST(ProgressLine, AnEpochCutShortSaysSo) {
   Screen screen;
-  Progress progress(Progress::Style::kPlain, 3, 80, screen.write());
+  ProgressLine progress(ProgressLine::Style::kPlain, 3, 80, screen.write());
   progress.BeginEpoch(1, 10, 0, 0);
   progress.Step(5, 5, {}, 1.0);
   progress.EndEpoch({}, true, 1.0);
   EXPECT_EQ(screen.text, "epoch 1/3  5/10 steps  1.0 s  5 samples/s\n");
 }
 
-TEST(Progress, TerminalRewritesOneLine) {
+TEST(ProgressLine, TerminalRewritesOneLine) {
   Screen screen;
-  Progress progress(Progress::Style::kTerminal, 5, 100, screen.write());
+  ProgressLine progress(ProgressLine::Style::kTerminal, 5, 100, screen.write());
   progress.BeginEpoch(1, 10, 0, 0.0);
   progress.Step(5, 500, {{"loss", 0.5}}, 2.0);
   // Half an epoch in 2 s: 2 s more, and 4 epochs of 4 s.
@@ -68,17 +68,17 @@ TEST(Progress, TerminalRewritesOneLine) {
             "epoch 1/5  6/10 steps  4.0 s  loss 0.3000  150 samples/s  19 s left\n");
 }
 
-TEST(Progress, NarrowTerminalsLoseTheBarAndNeverWrap) {
+TEST(ProgressLine, NarrowTerminalsLoseTheBarAndNeverWrap) {
   Screen screen;
-  Progress progress(Progress::Style::kTerminal, 5, 30, screen.write());
+  ProgressLine progress(ProgressLine::Style::kTerminal, 5, 30, screen.write());
   progress.BeginEpoch(1, 10, 0, 0.0);
   progress.Step(5, 500, {{"loss", 0.5}}, 2.0);
   EXPECT_EQ(screen.text, "\repoch 1/5  5/10  loss 0.5000 \x1b[K");
 }
 
-TEST(Progress, NotesDoNotCutALine) {
+TEST(ProgressLine, NotesDoNotCutALine) {
   Screen screen;
-  Progress progress(Progress::Style::kTerminal, 1, 80, screen.write());
+  ProgressLine progress(ProgressLine::Style::kTerminal, 1, 80, screen.write());
   progress.BeginEpoch(1, 2, 0, 0.0);
   progress.Step(1, 1, {}, 1.0);
   screen.text.clear();
@@ -90,9 +90,9 @@ TEST(Progress, NotesDoNotCutALine) {
   EXPECT_THAT(screen.text, EndsWith("\n"));
 }
 
-TEST(Progress, AResumedEpochCountsItsOwnSteps) {
+TEST(ProgressLine, AResumedEpochCountsItsOwnSteps) {
   Screen screen;
-  Progress progress(Progress::Style::kTerminal, 2, 200, screen.write());
+  ProgressLine progress(ProgressLine::Style::kTerminal, 2, 200, screen.write());
   progress.BeginEpoch(1, 10, 8, 0.0);
   progress.Step(9, 100, {}, 1.0);
   // 1 s a step: 1 step more, and a whole epoch of 10.
@@ -103,9 +103,9 @@ TEST(Progress, AResumedEpochCountsItsOwnSteps) {
   EXPECT_THAT(screen.text, HasSubstr("  10 s left\n"));
 }
 
-TEST(Progress, JsonIsOneObjectPerEpoch) {
+TEST(ProgressLine, JsonIsOneObjectPerEpoch) {
   Screen screen;
-  Progress progress(Progress::Style::kJson, 2, 80, screen.write());
+  ProgressLine progress(ProgressLine::Style::kJson, 2, 80, screen.write());
   progress.BeginEpoch(1, 4, 0, 10.0);
   progress.Step(4, 100, {{"loss", 0.5}}, 12.0);
   progress.EndEpoch({{"loss", 0.5}, {"accuracy", std::nan("")}}, false, 12.0);
@@ -127,9 +127,9 @@ TEST(Progress, JsonIsOneObjectPerEpoch) {
   EXPECT_THAT(note["text"].get<std::string>(), HasSubstr("a \"b\"\n"));
 }
 
-TEST(Progress, ClocksThatStandStillGiveNoNonsense) {
+TEST(ProgressLine, ClocksThatStandStillGiveNoNonsense) {
   Screen screen;
-  Progress progress(Progress::Style::kTerminal, 2, 200, screen.write());
+  ProgressLine progress(ProgressLine::Style::kTerminal, 2, 200, screen.write());
   progress.BeginEpoch(1, 2, 0, 5.0);
   progress.Step(1, 10, {}, 5.0);
   progress.EndEpoch({}, false, 5.0);
@@ -137,12 +137,12 @@ TEST(Progress, ClocksThatStandStillGiveNoNonsense) {
   EXPECT_THAT(screen.text, Not(HasSubstr("inf")));
 }
 
-TEST(Progress, AFileIsNoTerminal) {
+TEST(ProgressLine, AFileIsNoTerminal) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
-  EXPECT_EQ(Progress::StyleFor(file, false), Progress::Style::kPlain);
-  EXPECT_EQ(Progress::StyleFor(file, true), Progress::Style::kJson);
-  EXPECT_EQ(Progress::ColumnsOf(file), 80);
+  EXPECT_EQ(ProgressLine::StyleFor(file, false), ProgressLine::Style::kPlain);
+  EXPECT_EQ(ProgressLine::StyleFor(file, true), ProgressLine::Style::kJson);
+  EXPECT_EQ(ProgressLine::ColumnsOf(file), 80);
   std::fclose(file);
 }
 
