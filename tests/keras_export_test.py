@@ -141,6 +141,9 @@ class KerasExportTest(unittest.TestCase):
         tried = set()
         for case, shape, layers in one_layer_cases():
             with self.subTest(case):
+                if keras.backend.backend() == "torch" and case in (
+                        "AveragePooling2D same", "AveragePooling3D same"):
+                    self.skipTest("Keras on PyTorch averages padding too, on others it does not")
                 self.same(sequential(shape, *layers))
             tried |= {type(layer).__name__ for layer in layers}
         merging = {"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"}

@@ -203,6 +203,7 @@ def separable_conv(e, layer, x, out):
 
 
 def pooling(op_type: str):
+    """Averages leave padding out, as on TensorFlow and JAX (2-D and 3-D on PyTorch do not)."""
     def write(e, layer, x, out):
         x = e.for_channels(x, layer.data_format)
         name = e.one(op_type, [x.name], **window(e, x, layer, layer.pool_size))

@@ -52,7 +52,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             "loss", "accuracy", "val_loss", "val_accuracy")}})
         print(runs[-1], flush=True)
     final = [run["val_accuracy"][-1] for run in runs]
-    result = {"framework": f"Keras {keras.__version__}", "test_accuracy_mean": float(np.mean(final)),
+    result = {"framework": f"Keras {keras.__version__}",
+              "test_accuracy_mean": round(float(np.mean(final)), 5),
               "test_accuracy_min": min(final), "test_accuracy_max": max(final), "runs": runs}
     with open(PATH, "w") as file:
         json.dump(result, file, indent=1)

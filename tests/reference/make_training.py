@@ -5,8 +5,8 @@
   python3 make_training.py keras     where keras, tensorflow and onnx are installed
 
 Each file is for one .onnx of tests/models: from the weights in it, in float64, with dropout off, by
-the framework that exported it. Batches come from the formula in batches.py. README.md says what is in a
-file.
+the framework that exported it. Batches come from the formula in batches.py. README.md says what is
+in a file.
 """
 import argparse
 import json
