@@ -2,6 +2,8 @@
 
 - Folders include only what stands above them in RULES.
 - An outside library is included only where LIBRARIES says.
+- No two headers define a type of the same name: all are in one namespace, and a
+  linker would silently take either.
 - No file is longer than 800 lines, but for long tables.
 - No type or file is called Manager, Helper, Util, Impl, Info or Base.
 
@@ -66,6 +68,10 @@ TYPE = re.compile(
     r"^\s*(?:template\s*<[^;{]*>\s*)?(?:class|struct|union|enum(?:\s+class)?|using|typedef)\s+"
     r"(?:\[\[\w+\]\]\s*)?(\w+)",
     re.MULTILINE,
+)
+# At the margin: members of types are indented.
+DEFINITION = re.compile(
+    r"^(?:class|struct|union|enum(?:\s+class)?)\s+(\w+)[^;{(]*\{", re.MULTILINE
 )
 CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 
@@ -132,7 +138,7 @@ def source_files(root):
 
 def check_tree(root):
     """Every breach in the tree, one line each, and the number of files looked at."""
-    found, count = [], 0
+    found, count, defined = [], 0, {}
     for path in source_files(root):
         text = (pathlib.Path(root) / path).read_text(encoding="utf-8")
         count += 1
@@ -141,6 +147,10 @@ def check_tree(root):
             if folder_of(path) is None:
                 found.append(f"{path}: lies in no folder of the house")
         found += check_names(path, text)
+        if pathlib.PurePath(path).suffix == ".h":
+            for name in DEFINITION.findall(text):
+                if defined.setdefault(name, path) != path:
+                    found.append(f"{path}: {name} is defined in {defined[name]} too")
         lines = text.count("\n")
         if lines > MOST_LINES and path not in LONG_TABLES:
             found.append(f"{path}: {lines} lines; more than {MOST_LINES} want splitting")
@@ -227,6 +237,19 @@ class SeededFaults(unittest.TestCase):
 
     def test_no_file_outside_the_house(self):
         self.expect("attic/old.cc", "int x;\n", "no folder of the house")
+
+    def test_one_definition(self):
+        found = self.breaches(
+            {
+                "backend/runtime/a.h": "template <typename T>\nclass Progress final : public B {\n",
+                "backend/training/b.h": "struct Progress {\n  struct Row {\n",
+                "backend/training/c.h": "class Progress;\nstruct Other {\n  struct Row {\n",
+                "backend/training/c.cc": "struct Progress {\n",
+            }
+        )
+        self.assertEqual(
+            found, ["backend/training/b.h: Progress is defined in backend/runtime/a.h too"]
+        )
 
     def test_length(self):
         self.expect("graph/ir/graph.cc", "\n" * 801, "801 lines")

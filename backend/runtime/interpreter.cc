@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::Evaluate(const Operator& op,
   absl::Status reason = absl::UnimplementedError(absl::StrCat("no kernel for ", op.id()));
   for (const Kernel& kernel : *kernels_) {
     if (kernel.op != op.id()) continue;
-    if (choice_ == KernelChoice::kReference && !kernel.reference) continue;
+    if (choice_ == KernelRows::kReference && !kernel.reference) continue;
     absl::StatusOr<std::vector<Tensor>> results = RunKernel(kernel, attributes, inputs, outputs, 1);
     if (results.ok() || !absl::IsUnimplemented(results.status())) return results;
     reason = results.status();

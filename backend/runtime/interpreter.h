@@ -15,7 +15,8 @@
 namespace onward {
 
 // Which rows of the kernel table an interpreter takes.
-enum class KernelChoice { kReference, kBest };
+enum class KernelRows { kReference, kBest };
+using KernelChoice = KernelRows;
 
 // Computes single operators on the calling thread. An operator without a kernel is
 // computed through its lowering.
@@ -23,7 +24,7 @@ class Interpreter : public Evaluator {
  public:
   // Both must outlive it.
   Interpreter(const OperatorSet* operators, const KernelTable* kernels,
-              KernelChoice choice = KernelChoice::kReference)
+              KernelRows choice = KernelRows::kReference)
       : operators_(operators), kernels_(kernels), choice_(choice) {}
 
   absl::StatusOr<std::vector<Tensor>> Evaluate(const Operator& op, const Attributes& attributes,
@@ -43,7 +44,7 @@ class Interpreter : public Evaluator {
 
   const OperatorSet* operators_;
   const KernelTable* kernels_;
-  KernelChoice choice_;
+  KernelRows choice_;
 };
 
 // Runs one row on plain tensors, converting to and from the layouts that it wants.
