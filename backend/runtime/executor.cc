@@ -41,7 +41,7 @@ struct BoundStep {
   // One per feed set where the step reads a feed, else one.
   std::vector<std::unique_ptr<BoundKernel>> kernels;
   bool collective = false;
-  int wait = -1;   // step on the other stream
+  int wait = -1;  // step on the other stream
 };
 
 struct BoundProgram {
@@ -54,8 +54,8 @@ struct Task {
   const PlanEntry* entry;
   const PlanProgram* program;
   BoundProgram* bound;
-  int feed_slot;                              // of the shard, among those of its size
-  std::vector<std::pair<void*, void*>> stores;   // crossing value -> partial memory
+  int feed_slot;                                // of the shard, among those of its size
+  std::vector<std::pair<void*, void*>> stores;  // crossing value -> partial memory
   std::vector<int64_t> store_bytes;
   struct Add {
     DataType dtype;
@@ -71,8 +71,8 @@ struct Lane {
   int lane;
   int threads;
   std::vector<Task> tasks;
-  Progress shards_done;   // 1 when all but the tail is done
-  Progress finished;      // the generation that is finished
+  Progress shards_done;  // 1 when all but the tail is done
+  Progress finished;     // the generation that is finished
   absl::Status status;
   std::thread thread;
 };
@@ -81,14 +81,14 @@ struct Lane {
 struct CollectiveLane {
   int device;
   struct Work {
-    int step;        // in the device's last program
-    int wait;        // compute step that must be done, or -1
+    int step;  // in the device's last program
+    int wait;  // compute step that must be done, or -1
     std::vector<TreeReduction> reductions;
   };
   std::vector<Work> work;
-  Progress arrived;    // collectives whose inputs are ready on this device
-  Progress reduced;    // collectives whose part this device has done
-  Progress done;       // steps: waited for by compute
+  Progress arrived;  // collectives whose inputs are ready on this device
+  Progress reduced;  // collectives whose part this device has done
+  Progress done;     // steps: waited for by compute
   Progress finished;
   std::thread thread;
 };
@@ -97,8 +97,8 @@ struct CollectiveLane {
 
 class Executor::Machine {
  public:
-  Machine(Plan plan, const KernelTable& kernels, StateStore* states)
-      : plan_(std::move(plan)), kernels_(kernels), states_(states) {}
+  Machine(Plan plan, const KernelTable& kernels, StateStore* states, ExecutorOptions options)
+      : plan_(std::move(plan)), kernels_(kernels), states_(states), options_(std::move(options)) {}
 
   ~Machine() {
     quit_.store(true);
@@ -156,8 +156,8 @@ class Executor::Machine {
       const PlanFeed& feed = plan_.feeds[f];
       if (feed.name != name || feed.device != device) continue;
       if (feed.shard_size >= 0 && feed.shard_size != plan_.shard_sizes[shard]) continue;
-      return {feed.type, FeedPlace(static_cast<int>(f),
-                                   feed.shard_size < 0 ? 0 : SlotOfShard(shard), set)};
+      return {feed.type,
+              FeedPlace(static_cast<int>(f), feed.shard_size < 0 ? 0 : SlotOfShard(shard), set)};
     }
     return {};
   }
@@ -165,7 +165,7 @@ class Executor::Machine {
   void SetScalar(const std::string& name, double value, int set) {
     for (size_t f = 0; f < plan_.feeds.size(); ++f) {
       if (plan_.feeds[f].name != name) continue;
-      const int slots = static_cast<int>(feed_memory_[f].size()) / kFeedSets;
+      const int slots = static_cast<int>(feed_memory_[f].size()) / options_.feed_sets;
       for (int k = 0; k < slots; ++k) WriteNumber(plan_.feeds[f].type, FeedPlace(f, k, set), value);
     }
   }
@@ -222,7 +222,7 @@ class Executor::Machine {
   }
 
   void* FeedPlace(size_t feed, int slot, int set) const {
-    return feed_memory_[feed][slot * kFeedSets + set].data();
+    return feed_memory_[feed][slot * options_.feed_sets + set];
   }
 
   absl::Status TakeMemory() {
@@ -248,22 +248,38 @@ class Executor::Machine {
       ConvertLayout(plan_.constants[c]->view(), {plan_.constant_types[c], memory.data()});
       constants_.push_back(std::move(memory));
     }
-    for (const PlanFeed& feed : plan_.feeds) {
-      int slots = feed.shard_size < 0 ? 1 : 0;
-      for (const PlanEntry& e : plan_.order) {
-        slots += feed.shard_size >= 0 && e.device == feed.device && e.shard >= 0 &&
-                 plan_.shard_sizes[e.shard] == feed.shard_size;
-      }
-      feed_memory_.emplace_back();
-      for (int k = 0; k < slots * kFeedSets; ++k) {
-        ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(feed.type.bytes()));
-        feed_memory_.back().push_back(std::move(memory));
-      }
-    }
+    for (const PlanFeed& feed : plan_.feeds) RETURN_IF_ERROR(TakeFeed(feed));
     for (const PlanOutput& o : plan_.outputs) {
       ASSIGN_OR_RETURN(DeviceMemory memory,
                        DeviceMemory::Allocate(plan_.buffers[o.buffer].type.bytes()));
       output_memory_.push_back(std::move(memory));
+    }
+    return absl::OkStatus();
+  }
+
+  // Places for every shard that the feed belongs to, in all sets.
+  absl::Status TakeFeed(const PlanFeed& feed) {
+    std::vector<int> shards;
+    for (size_t s = 0; s < plan_.shard_sizes.size(); ++s) {
+      if (feed.shard_size == plan_.shard_sizes[s] &&
+          DeviceOfShard(static_cast<int>(s)) == feed.device) {
+        shards.push_back(static_cast<int>(s));
+      }
+    }
+    if (feed.shard_size < 0) shards = {-1};
+    feed_memory_.emplace_back();
+    for (int shard : shards) {
+      for (int set = 0; set < options_.feed_sets; ++set) {
+        void* memory = options_.feed_memory && shard >= 0
+                           ? options_.feed_memory(feed.name, shard, set)
+                           : nullptr;
+        if (memory == nullptr) {
+          ASSIGN_OR_RETURN(DeviceMemory own, DeviceMemory::Allocate(feed.type.bytes()));
+          memory = own.data();
+          own_feeds_.push_back(std::move(own));
+        }
+        feed_memory_.back().push_back(memory);
+      }
     }
     return absl::OkStatus();
   }
@@ -283,8 +299,9 @@ class Executor::Machine {
         return constants_[buffer.index].data();
       case PlanBuffer::Space::kFeed: {
         const auto& places = feed_memory_[buffer.index];
-        return places[std::min<size_t>(feed_set, places.size() - kFeedSets + feed_set % kFeedSets)]
-            .data();
+        // A feed of the whole step has one place per set.
+        return places[feed_set < static_cast<int>(places.size()) ? feed_set
+                                                                 : feed_set % options_.feed_sets];
       }
       case PlanBuffer::Space::kOutput:
         return output_memory_[buffer.index].data();
@@ -301,8 +318,9 @@ class Executor::Machine {
     return nullptr;
   }
 
-  absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step, const PlanDevice& device,
-                                                        int lane, int feed_set) {
+  absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step,
+                                                        const PlanDevice& device, int lane,
+                                                        int feed_set) {
     const Kernel* kernel = FindKernel(step);
     if (kernel == nullptr) {
       return absl::InternalError(absl::StrCat("no kernel ", step.kernel, " for ", step.op));
@@ -323,8 +341,7 @@ class Executor::Machine {
     };
     add(step.inputs, &call.inputs, &memory.inputs);
     add(step.outputs, &call.outputs, &memory.outputs);
-    memory.scratch =
-        arenas_[&device - plan_.devices.data()][lane].data() + step.scratch_offset;
+    memory.scratch = arenas_[&device - plan_.devices.data()][lane].data() + step.scratch_offset;
     Execution execution;
     execution.threads = device.threads_per_lane;
     absl::StatusOr<std::unique_ptr<BoundKernel>> bound = kernel->prepare(call, memory, execution);
@@ -541,7 +558,7 @@ class Executor::Machine {
 
   absl::Status RunProgram(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
     BoundProgram& program = *task.bound;
-    const int feed_set = task.feed_slot * kFeedSets + set_;
+    const int feed_set = task.feed_slot * options_.feed_sets + set_;
     Progress* done = program.has_collectives ? compute_done_[lane.device].get() : nullptr;
     const int steps = static_cast<int>(program.steps.size());
     for (int i = 0; i < steps; ++i) {
@@ -552,15 +569,15 @@ class Executor::Machine {
       }
       if (step.wait >= 0 && plan_.devices.size() > 1 &&
           !collective_lanes_[lane.device]->done.WaitFor(step.wait + 1, stop_)) {
-        return absl::OkStatus();   // another lane has failed, and says why
+        return absl::OkStatus();  // another lane has failed, and says why
       }
       BoundKernel& kernel =
           *step.kernels[step.kernels.size() == 1 ? 0 : feed_set % step.kernels.size()];
       const int64_t begin = trace != nullptr ? Now() : 0;
       absl::Status status = kernel.Run();
       if (trace != nullptr && trace->size() < trace->capacity()) {
-        trace->push_back({lane.device, lane.lane, task.entry->program, i, task.entry->shard,
-                          begin, Now()});
+        trace->push_back(
+            {lane.device, lane.lane, task.entry->program, i, task.entry->shard, begin, Now()});
       }
       if (!status.ok()) {
         const std::string& source = task.program->steps[i].source;
@@ -609,16 +626,18 @@ class Executor::Machine {
   Plan plan_;
   const KernelTable& kernels_;
   StateStore* states_;
-  std::vector<std::vector<DeviceMemory>> arenas_;                    // device, lane
-  std::vector<std::vector<std::vector<DeviceMemory>>> partials_;     // device, lane, slot*crossing
+  ExecutorOptions options_;
+  std::vector<std::vector<DeviceMemory>> arenas_;                 // device, lane
+  std::vector<std::vector<std::vector<DeviceMemory>>> partials_;  // device, lane, slot*crossing
   std::vector<DeviceMemory> constants_;
-  std::vector<std::vector<DeviceMemory>> feed_memory_;               // feed, slot*sets
+  std::vector<std::vector<void*>> feed_memory_;  // feed, slot*sets
+  std::vector<DeviceMemory> own_feeds_;
   std::vector<DeviceMemory> output_memory_;
   std::vector<std::unique_ptr<BoundProgram>> programs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::unique_ptr<CollectiveLane>> collective_lanes_;
-  std::vector<std::unique_ptr<Progress>> compute_done_;   // by device: steps of the last program
-  std::vector<std::unique_ptr<Progress>> ready_;          // by device: collectives may look
+  std::vector<std::unique_ptr<Progress>> compute_done_;  // by device: steps of the last program
+  std::vector<std::unique_ptr<Progress>> ready_;         // by device: collectives may look
   Progress start_;
   int32_t generation_ = 0;
   std::atomic<bool> stop_{false};
@@ -626,15 +645,16 @@ class Executor::Machine {
   bool threaded_ = false;
   int set_ = 0;
   bool tracing_ = false;
-  std::vector<std::vector<TraceEvent>> trace_;   // by lane, then collective lane
+  std::vector<std::vector<TraceEvent>> trace_;  // by lane, then collective lane
 };
 
 Executor::Executor(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
 Executor::~Executor() = default;
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Plan plan, const KernelTable& kernels,
-                                                           StateStore* states) {
-  auto machine = std::make_unique<Machine>(std::move(plan), kernels, states);
+                                                           StateStore* states,
+                                                           ExecutorOptions options) {
+  auto machine = std::make_unique<Machine>(std::move(plan), kernels, states, std::move(options));
   RETURN_IF_ERROR(machine->Prepare());
   return std::unique_ptr<Executor>(new Executor(std::move(machine)));
 }

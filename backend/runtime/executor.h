@@ -3,6 +3,7 @@
 #define ONWARD_BACKEND_RUNTIME_EXECUTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,12 +19,20 @@ namespace onward {
 // When each step ran, for Chrome's trace viewer. Memory is taken beforehand.
 struct TraceEvent {
   int device = 0;
-  int lane = 0;                 // -1: the collective stream
+  int lane = 0;  // -1: the collective stream
   int program = 0;
   int step = 0;
   int shard = -1;
-  int64_t begin_ns = 0;         // steady clock
+  int64_t begin_ns = 0;  // steady clock
   int64_t end_ns = 0;
+};
+
+struct ExecutorOptions {
+  // How many times every feed exists: one set may be filled while another is in use.
+  int feed_sets = 2;
+  // Memory of the caller's for the feed of a shard in a set, which must outlive the
+  // executor; null: the executor takes its own.
+  std::function<void*(const std::string& feed, int shard, int set)> feed_memory;
 };
 
 // Everything bound: memory, kernels, threads. A device has one host thread per lane
@@ -35,18 +44,17 @@ class Executor {
   // The store must hold the plan's states (StateStore::Add) and, like the table,
   // outlive the executor; the plan is taken over.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Plan plan, const KernelTable& kernels,
-                                                          StateStore* states);
+                                                          StateStore* states,
+                                                          ExecutorOptions options = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   const Plan& plan() const;
 
-  // Where feed `name` of a shard is to be written, plain layout, in set 0 or 1 (one
-  // may be filled while the other is in use). Null data where the plan does not
-  // read it. For a feed that does not belong to a shard (the learning rate), every
-  // place must be written: see SetScalar.
-  static constexpr int kFeedSets = 2;
+  // Where feed `name` of a shard is to be written, plain layout. Null data where the
+  // plan does not read it. A feed that does not belong to a shard (the learning rate)
+  // has a place on every device: see SetScalar.
   TensorView Feed(const std::string& name, int shard, int set) const;
 
   // Writes a number to every place of a scalar feed, in its type.

@@ -112,15 +112,23 @@ void Graph::SetNext(State* state, Value* next) {
   if (next != nullptr) AddUse(next, {Use::Kind::kState, nullptr, index}, nullptr);
 }
 
-void Graph::AddOutput(const std::string& name, Value* value) {
+void Graph::AddOutput(const std::string& name, Value* value, int crossing) {
   AddUse(value, {Use::Kind::kOutput, nullptr, static_cast<int>(outputs_.size())}, nullptr);
-  outputs_.push_back({name, value});
+  outputs_.push_back({name, value, crossing});
 }
 
 void Graph::SetOutput(int index, Value* value) {
   DropUse(outputs_[index].value, FindUse(outputs_[index].value, Use::Kind::kOutput, index));
   outputs_[index].value = value;
   AddUse(value, {Use::Kind::kOutput, nullptr, index}, nullptr);
+}
+
+void Graph::ClearOutputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Value* value = outputs_[i].value;
+    DropUse(value, FindUse(value, Use::Kind::kOutput, static_cast<int>(i)));
+  }
+  outputs_.clear();
 }
 
 void Graph::Link(Node* node, Node* before) {
@@ -279,11 +287,14 @@ std::unique_ptr<Graph> Graph::Clone(absl::flat_hash_map<const Value*, Value*>* m
   for (const auto& v : inputs_) {
     Value* w = out->AddInput(v->name, v->type, v->symbols);
     w->device = v->device;
+    w->feed = v->feed;
+    w->crossing = v->crossing;
     copy[v.get()] = w;
   }
   for (const auto& v : constants_) {
     Value* w = out->AddConstant(v->constant, v->name);
     w->device = v->device;
+    w->initializer = v->initializer;
     copy[v.get()] = w;
   }
   for (const auto& s : states_) {
@@ -319,7 +330,7 @@ std::unique_ptr<Graph> Graph::Clone(absl::flat_hash_map<const Value*, Value*>* m
   for (size_t i = 0; i < states_.size(); ++i) {
     if (states_[i]->next != nullptr) out->SetNext(out->states_[i].get(), copy.at(states_[i]->next));
   }
-  for (const Output& o : outputs_) out->AddOutput(o.name, copy.at(o.value));
+  for (const Output& o : outputs_) out->AddOutput(o.name, copy.at(o.value), o.crossing);
   return out;
 }
 

@@ -52,14 +52,20 @@ struct Use {
 struct Value {
   enum class Kind { kInput, kConstant, kState, kResult };
   Kind kind = Kind::kResult;
-  std::string name;                         // unique in the graph
-  TensorType type;                          // layout is plain in graphs: plans decide layouts
-  std::vector<std::string> symbols;         // per axis: the file's name of the extent, or ""; may be empty
-  std::shared_ptr<const Tensor> constant;   // kConstant only
-  State* state = nullptr;                   // kState only
-  Node* producer = nullptr;                 // kResult only
-  int output_index = 0;                     // kResult only
-  Device device;                            // kInput, kConstant and kState: set by a strategy
+  std::string name;                  // unique in the graph
+  TensorType type;                   // layout is plain in graphs: plans decide layouts
+  std::vector<std::string> symbols;  // per axis: the file's name of the extent, or ""; may be empty
+  std::shared_ptr<const Tensor> constant;  // kConstant only
+  bool initializer = false;  // kConstant: the file's own, not one that a node or a pass made
+  State* state = nullptr;    // kState only
+  Node* producer = nullptr;  // kResult only
+  int output_index = 0;      // kResult only
+  Device device;             // kInput, kConstant and kState: set by a strategy
+
+  // kInput: the name under which it is fed, which the replicas share; empty: its own.
+  std::string feed;
+  // kInput of the part of a step behind a crossing of shards: which crossing value it is.
+  int crossing = -1;
 
   const std::vector<Use>& uses() const { return uses_; }
   const Dims& dims() const { return type.dims; }
@@ -75,17 +81,18 @@ struct Value {
 // What survives a step.
 struct State {
   enum class Kind {
-    kParameter,   // trained: the optimizer gives its `next`
-    kFrozen,      // a parameter that is not trained; next == current
-    kStatistic,   // running mean and variance of normalisations
-    kMoment,      // of an optimizer
-    kCounter,     // step counts, seeds, loss scale
+    kParameter,  // trained: the optimizer gives its `next`
+    kFrozen,     // a parameter that is not trained; next == current
+    kStatistic,  // running mean and variance of normalisations
+    kMoment,     // of an optimizer
+    kCounter,    // step counts, seeds, loss scale
   };
   Kind kind = Kind::kParameter;
-  std::string name;        // logical: the same on every replica, written in checkpoints
+  std::string name;  // logical: the same on every replica, written in checkpoints
   Value* current = nullptr;
-  Value* next = nullptr;   // null until given; a state whose next is null or its own current keeps its value
-  std::shared_ptr<const Tensor> initial;   // null: every element is `fill`
+  Value* next =
+      nullptr;  // null until given; a state whose next is null or its own current keeps its value
+  std::shared_ptr<const Tensor> initial;  // null: every element is `fill`
   double fill = 0;
   int replica = 0;
 };
@@ -125,7 +132,7 @@ class Node {
   friend class Graph;
   struct Input {
     Value* value = nullptr;
-    size_t use = 0;   // where value->uses_ lists this input
+    size_t use = 0;  // where value->uses_ lists this input
   };
   Graph* graph_ = nullptr;
   const Operator* op_ = nullptr;
@@ -150,8 +157,9 @@ class Graph {
   State* AddState(State::Kind kind, const std::string& name, TensorType type,
                   std::shared_ptr<const Tensor> initial, double fill = 0);
   void SetNext(State* state, Value* next);
-  void AddOutput(const std::string& name, Value* value);
+  void AddOutput(const std::string& name, Value* value, int crossing = -1);
   void SetOutput(int index, Value* value);
+  void ClearOutputs();
 
   // Appends before `before` (null: at the end). Types and the absence of an
   // output (kUndefined) are the caller's: use Builder, which infers them.
@@ -210,8 +218,9 @@ class Graph {
   const std::vector<std::unique_ptr<Value>>& constants() const { return constants_; }
   const std::vector<std::unique_ptr<State>>& states() const { return states_; }
   struct Output {
-    std::string name;
-    Value* value;
+    std::string name;  // replicas have outputs of the same name
+    Value* value = nullptr;
+    int crossing = -1;  // number of the value that crosses shards here
   };
   const std::vector<Output>& outputs() const { return outputs_; }
 
@@ -242,7 +251,7 @@ class Graph {
   std::vector<std::unique_ptr<State>> states_;
   std::vector<std::unique_ptr<Value>> state_values_;
   std::vector<Output> outputs_;
-  absl::flat_hash_map<std::string, int> names_;   // taken names, and the next suffix to try
+  absl::flat_hash_map<std::string, int> names_;  // taken names, and the next suffix to try
 };
 
 }  // namespace onward

@@ -47,7 +47,9 @@ class GraphReader {
         ASSIGN_OR_RETURN(Tensor own, TensorFromProto(t));
         tensor = std::make_shared<const Tensor>(std::move(own));
       }
-      values_[t.name()] = graph_->AddConstant(std::move(tensor), t.name());
+      Value* constant = graph_->AddConstant(std::move(tensor), t.name());
+      constant->initializer = true;
+      values_[t.name()] = constant;
     }
     return absl::OkStatus();
   }
@@ -173,6 +175,15 @@ class GraphReader {
   // else: a node is computed now if all it reads is constant and what it makes
   // is not floating (those wait until it is known which of them are trained).
   absl::Status Fold(Node* node, const std::vector<std::string>& names) {
+    if (node->op().id() == "Identity" && node->input(0)->initializer) {
+      // PyTorch merges equal initializers and leaves an Identity with the name of
+      // each that is lost: they were parameters of their own.
+      Value* own = graph_->AddConstant(node->input(0)->constant, names[0]);
+      own->initializer = true;
+      values_[names[0]] = own;
+      graph_->Remove(node);
+      return absl::OkStatus();
+    }
     if (node->op().random || evaluator_ == nullptr || node->bodies.size() > 0) {
       return absl::OkStatus();
     }

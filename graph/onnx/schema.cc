@@ -170,10 +170,21 @@ std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view 
   const onnx::OpSchema* schema = FindSchema(domain, name);
   if (schema == nullptr) return out;
   for (const auto& formal : schema->inputs()) {
-    out.push_back({formal.GetName(),
-                   formal.GetDifferentiationCategory() == onnx::OpSchema::Differentiable,
-                   formal.GetOption() == onnx::OpSchema::Optional,
-                   formal.GetOption() == onnx::OpSchema::Variadic});
+    FormalInput input;
+    input.name = formal.GetName();
+    switch (formal.GetDifferentiationCategory()) {
+      case onnx::OpSchema::Differentiable:
+        input.tag = FormalInput::Tag::kDifferentiable;
+        break;
+      case onnx::OpSchema::NonDifferentiable:
+        input.tag = FormalInput::Tag::kNotDifferentiable;
+        break;
+      default:
+        break;
+    }
+    input.optional = formal.GetOption() == onnx::OpSchema::Optional;
+    input.variadic = formal.GetOption() == onnx::OpSchema::Variadic;
+    out.push_back(std::move(input));
   }
   return out;
 }

@@ -25,7 +25,9 @@ InferRule OnnxInference(absl::string_view domain, absl::string_view name);
 // What the schema says of each formal input.
 struct FormalInput {
   std::string name;
-  bool differentiable = false;  // tagged so; not to be believed blindly
+  // The schema's tag; not to be believed blindly.
+  enum class Tag { kUnknown, kDifferentiable, kNotDifferentiable };
+  Tag tag = Tag::kUnknown;
   bool optional = false;
   bool variadic = false;
 };

@@ -4,9 +4,7 @@
 #include <map>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -16,17 +14,15 @@
 namespace onward {
 namespace {
 
-constexpr char kCrossing[] = "crossing/";
-
 // Memory before it has a place: what a value, a scratch area or a state's slot
 // needs, and for how long.
 struct Slot {
   PlanBuffer buffer;
-  int first = -1;    // steps; kArena only
+  int first = -1;  // steps; kArena only
   int last = -1;
-  int root = -1;     // slot whose memory this one uses; -1: its own
-  int maker = -1;    // step that writes it
-  int reader = -1;   // last step that reads it, or what uses its memory
+  int root = -1;    // slot whose memory this one uses; -1: its own
+  int maker = -1;   // step that writes it
+  int reader = -1;  // last step that reads it, or what uses its memory
 };
 
 // What the programs of one plan number together.
@@ -40,8 +36,13 @@ class ProgramPlanner {
  public:
   ProgramPlanner(Plan* plan, const Graph& graph, int device, const DeviceShare& share,
                  const KernelOracle& kernels, StateLayouts* layouts, SharedNumbers* numbers)
-      : plan_(plan), graph_(graph), device_(device), share_(share), kernels_(kernels),
-        layouts_(layouts), numbers_(numbers) {}
+      : plan_(plan),
+        graph_(graph),
+        device_(device),
+        share_(share),
+        kernels_(kernels),
+        layouts_(layouts),
+        numbers_(numbers) {}
 
   absl::StatusOr<PlanProgram> Run(int64_t shard_size, bool tail) {
     program_.device = device_;
@@ -60,11 +61,7 @@ class ProgramPlanner {
   }
 
  private:
-  bool OnThisDevice(const Value& value) const {
-    const Device& device =
-        value.kind == Value::Kind::kResult ? value.producer->device : value.device;
-    return device == share_.device;
-  }
+  bool OnThisDevice(const Value& value) const { return DeviceOf(value) == share_.device; }
 
   // A gradient should come out in the layout of the state that it updates.
   void FindHints() {
@@ -127,18 +124,14 @@ class ProgramPlanner {
   }
 
   int InputSlot(const Value& value) {
-    absl::string_view rest = value.name;
-    int crossing = -1;
-    if (absl::ConsumePrefix(&rest, kCrossing)) {
-      const absl::string_view number = rest.substr(0, rest.find('@'));
-      ONWARD_CHECK(absl::SimpleAtoi(number, &crossing));
-      return NewSlot(PlanBuffer::Space::kPartial, crossing, plan_->crossing[crossing], value.name);
+    if (value.crossing >= 0) {
+      return NewSlot(PlanBuffer::Space::kPartial, value.crossing, plan_->crossing[value.crossing],
+                     value.name);
     }
-    PlanFeed feed{value.name.substr(0, value.name.find('@')), value.type, device_,
-                  program_.shard_size};
-    plan_->feeds.push_back(std::move(feed));
-    return NewSlot(PlanBuffer::Space::kFeed, static_cast<int>(plan_->feeds.size()) - 1,
-                   value.type, value.name);
+    plan_->feeds.push_back(
+        {value.feed.empty() ? value.name : value.feed, value.type, device_, program_.shard_size});
+    return NewSlot(PlanBuffer::Space::kFeed, static_cast<int>(plan_->feeds.size()) - 1, value.type,
+                   value.name);
   }
 
   int ConstantSlot(const Value& value, const Layout& layout) {
@@ -269,9 +262,8 @@ class ProgramPlanner {
         step.inputs.push_back(-1);
         continue;
       }
-      const Layout& wanted = i < static_cast<int>(needs.input_layouts.size())
-                                 ? needs.input_layouts[i]
-                                 : in[i].layout;
+      const Layout& wanted =
+          i < static_cast<int>(needs.input_layouts.size()) ? needs.input_layouts[i] : in[i].layout;
       ASSIGN_OR_RETURN(const int slot, InLayout(v, wanted));
       step.inputs.push_back(slot);
     }
@@ -306,8 +298,7 @@ class ProgramPlanner {
       const int from = SlotOf(v);
       // Its output may lie in its input's memory, and does where nobody else reads that.
       const Value* out = node.output(i);
-      const int to =
-          NewSlot(PlanBuffer::Space::kArena, -1, slots_[from].buffer.type, out->name);
+      const int to = NewSlot(PlanBuffer::Space::kArena, -1, slots_[from].buffer.type, out->name);
       slot_of_[out] = to;
       step.inputs.push_back(from);
       step.outputs.push_back(to);
@@ -335,39 +326,32 @@ class ProgramPlanner {
   absl::Status AddOutputs() {
     for (const Graph::Output& output : graph_.outputs()) {
       if (!OnThisDevice(*output.value) && output.value->kind != Value::Kind::kConstant) continue;
-      const int crossing = CrossingIndex(output.name);
-      ASSIGN_OR_RETURN(int slot, crossing >= 0 ? absl::StatusOr<int>(SlotOf(output.value))
-                                               : InLayout(output.value, Layout()));
-      Slot& s = slots_[slot];
-      if (s.buffer.space != PlanBuffer::Space::kArena || kept_.contains(slot)) {
-        const int copy = NewSlot(PlanBuffer::Space::kArena, -1, slots_[slot].buffer.type,
-                                 output.name);
+      const int crossing = output.crossing;
+      ASSIGN_OR_RETURN(int slot, crossing < 0 ? InLayout(output.value, Layout())
+                                              : InCrossingLayout(output.value, crossing));
+      if (slots_[slot].buffer.space != PlanBuffer::Space::kArena || kept_.contains(slot)) {
+        const int copy =
+            NewSlot(PlanBuffer::Space::kArena, -1, slots_[slot].buffer.type, output.name);
         RETURN_IF_ERROR(AddCopy("Identity", slot, copy, Phase::kMetric));
         slot = copy;
       }
       kept_.insert(slot);
       if (crossing >= 0) {
         outputs_.emplace_back(slot, crossing);
-        if (static_cast<int>(plan_->crossing.size()) <= crossing) {
-          plan_->crossing.resize(crossing + 1);
-        }
-        plan_->crossing[crossing] = slots_[slot].buffer.type;
         continue;
       }
-      plan_->outputs.push_back({output.name.substr(0, output.name.find('@')), device_, -1});
+      plan_->outputs.push_back({output.name, device_, -1});
       outputs_.emplace_back(slot, -1);
     }
     return absl::OkStatus();
   }
 
-  static int CrossingIndex(const std::string& name) {
-    absl::string_view rest = name;
-    int index = -1;
-    if (!absl::ConsumePrefix(&rest, kCrossing) ||
-        !absl::SimpleAtoi(rest.substr(0, rest.find('@')), &index)) {
-      return -1;
-    }
-    return index;
+  // The first program that makes a crossing value fixes its layout for all.
+  absl::StatusOr<int> InCrossingLayout(const Value* value, int crossing) {
+    if (static_cast<int>(plan_->crossing.size()) <= crossing) plan_->crossing.resize(crossing + 1);
+    TensorType& type = plan_->crossing[crossing];
+    if (type.dtype == DataType::kUndefined) type = slots_[SlotOf(value)].buffer.type;
+    return InLayout(value, type.layout);
   }
 
   // Next values that could not be written in place are copied when all is read.
@@ -383,15 +367,15 @@ class ProgramPlanner {
         continue;
       }
       const bool same = slots_[next].buffer.type == slots_[current].buffer.type;
-      RETURN_IF_ERROR(
-          AddCopy(same ? "Identity" : "onward.Reorder", next, current, Phase::kUpdate));
+      RETURN_IF_ERROR(AddCopy(same ? "Identity" : "onward.Reorder", next, current, Phase::kUpdate));
     }
     return absl::OkStatus();
   }
 
   bool WritesInPlace(const State& state, int current, int next) {
     if (state.next->producer == nullptr || kept_.contains(next)) return false;
-    if (slots_[next].buffer.space != PlanBuffer::Space::kArena || slots_[next].root >= 0) return false;
+    if (slots_[next].buffer.space != PlanBuffer::Space::kArena || slots_[next].root >= 0)
+      return false;
     if (slots_[next].buffer.type != slots_[current].buffer.type) return false;
     const int number = slots_[next].maker;
     const PlanStep& step = program_.steps[number];
@@ -413,7 +397,7 @@ class ProgramPlanner {
   void FindLifetimes() {
     const int n = static_cast<int>(program_.steps.size());
     int last_compute = -1;
-    int waited = -1;   // the latest collective that compute has waited for
+    int waited = -1;  // the latest collective that compute has waited for
     for (int i = 0; i < n; ++i) {
       PlanStep& step = program_.steps[i];
       const bool collective = step.stream == PlanStep::Stream::kCollective;
@@ -478,7 +462,8 @@ class ProgramPlanner {
         if (to < 0 || from < 0 || slots_[to].root >= 0 || kept_.contains(to)) continue;
         if (slots_[to].buffer.space != PlanBuffer::Space::kArena) continue;
         const int root = Root(from);
-        if (slots_[root].buffer.space != PlanBuffer::Space::kArena || kept_.contains(root)) continue;
+        if (slots_[root].buffer.space != PlanBuffer::Space::kArena || kept_.contains(root))
+          continue;
         if (slots_[to].buffer.type.bytes() != slots_[from].buffer.type.bytes()) continue;
         const bool collective = step.stream == PlanStep::Stream::kCollective;
         if (!collective && slots_[root].last > static_cast<int>(i)) continue;
@@ -494,7 +479,7 @@ class ProgramPlanner {
 
   void Place() {
     std::vector<MemoryRequest> requests;
-    std::vector<int> owner;   // slot, or ~step for scratch
+    std::vector<int> owner;  // slot, or ~step for scratch
     for (size_t s = 0; s < slots_.size(); ++s) {
       if (slots_[s].buffer.space != PlanBuffer::Space::kArena || slots_[s].root >= 0) continue;
       if (kept_.contains(static_cast<int>(s)) && !IsCrossing(static_cast<int>(s))) continue;
@@ -572,20 +557,18 @@ class ProgramPlanner {
   SharedNumbers* numbers_;
 
   PlanProgram program_;
-  std::vector<std::vector<std::pair<int, int>>> aliases_;   // by step
+  std::vector<std::vector<std::pair<int, int>>> aliases_;  // by step
   std::vector<Slot> slots_;
   absl::flat_hash_map<const Value*, int> slot_of_;
   absl::flat_hash_map<const Value*, const State*> hints_;
   absl::flat_hash_map<std::string, int> constant_slots_;
   absl::flat_hash_map<std::pair<const Value*, std::string>, int> reordered_;
-  absl::flat_hash_set<int> kept_;                 // slots of outputs
-  std::vector<std::pair<int, int>> outputs_;      // slot, crossing index or -1
+  absl::flat_hash_set<int> kept_;             // slots of outputs
+  std::vector<std::pair<int, int>> outputs_;  // slot, crossing index or -1
   std::vector<std::pair<int, int>> crossing_slots_;
 };
 
 }  // namespace
-
-std::string Crossing(int index) { return absl::StrCat(kCrossing, index); }
 
 namespace {
 

@@ -39,19 +39,16 @@ struct DeviceShare {
 // each device runs.
 struct ReplicatedStep {
   std::vector<DeviceShare> devices;
-  std::vector<int64_t> shard_sizes;      // of all shards of the global batch, in order
-  std::vector<int> device_of_shard;      // contiguous and ascending
+  std::vector<int64_t> shard_sizes;  // of all shards of the global batch, in order
+  std::vector<int> device_of_shard;  // contiguous and ascending
   // One shard per device: one graph with the clones of all devices, collectives
   // between them.
   std::unique_ptr<Graph> graph;
   // Several shards on a device: per distinct shard size the part of the step up to
-  // the values that cross shards (its outputs Crossing(0), ...), for one replica;
-  // and in `graph` the tails of all devices, which read them as inputs of that name.
+  // the values that cross shards (outputs with a crossing number), for one replica;
+  // and in `graph` the tails of all devices, which read them as inputs of that number.
   std::vector<std::pair<int64_t, std::unique_ptr<Graph>>> shard_graphs;
 };
-
-// "crossing/3"
-std::string Crossing(int index);
 
 // Layouts in which states are kept already, by logical name: the first training
 // plan fixes them, and later plans take them as given.

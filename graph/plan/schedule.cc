@@ -13,11 +13,12 @@ bool BroughtForward(const Node& node) {
          node.phase == Phase::kMetric || node.op().collective;
 }
 
-const Device& DeviceOf(const Value& value) {
-  return value.producer == nullptr ? value.device : value.producer->device;
-}
-
 }  // namespace
+
+const Device& DeviceOf(const Value& value) {
+  return value.producer == nullptr || value.producer->op().collective ? value.device
+                                                                      : value.producer->device;
+}
 
 bool RunsOn(const Node& node, const Device& device) {
   if (!node.op().collective) return node.device == device;
@@ -61,8 +62,7 @@ std::vector<Node*> Schedule(const Graph& graph, const Device& device) {
         const Value* v = node->input(i);
         if (v == nullptr || v->producer == nullptr) continue;
         at = std::max(at, place.at(v->producer));
-        if (!node->op().collective &&
-            (v->producer->op().collective || behind[v->producer])) {
+        if (!node->op().collective && (v->producer->op().collective || behind[v->producer])) {
           behind[node] = true;
         }
       }

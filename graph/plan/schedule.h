@@ -17,6 +17,9 @@ namespace onward {
 // O(n log n) in nodes.
 std::vector<Node*> Schedule(const Graph& graph, const Device& device);
 
+// Where a value lies. The results of a collective lie on several devices.
+const Device& DeviceOf(const Value& value);
+
 // Does the node run on the device? A collective runs on every device of its values.
 bool RunsOn(const Node& node, const Device& device);
 

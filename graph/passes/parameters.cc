@@ -1,0 +1,240 @@
+#include "graph/passes/parameters.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
+#include "graph/onnx/schema.h"
+
+namespace onward {
+namespace {
+
+bool MatchesAny(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& p) { return MatchesPattern(name, p); });
+}
+
+// Values from which `loss` is reached through differentiable nodes.
+absl::flat_hash_set<const Value*> ReachLoss(const Graph& graph, const Value* loss) {
+  absl::flat_hash_set<const Value*> reach = {loss};
+  for (Node* node = graph.last(); node != nullptr; node = node->previous()) {
+    if (node->op().gradients == Operator::Gradients::kNone) continue;
+    bool any = false;
+    for (int i = 0; i < node->num_outputs() && !any; ++i) any = reach.contains(node->output(i));
+    if (!any) continue;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      if (node->input(i) != nullptr) reach.insert(node->input(i));
+    }
+  }
+  return reach;
+}
+
+bool IsSetting(const Node& node, int input) {
+  const std::vector<FormalInput> formals = OnnxInputs(node.op().domain, node.op().name);
+  if (formals.empty()) return false;
+  const FormalInput& formal = formals[std::min<size_t>(input, formals.size() - 1)];
+  return formal.tag == FormalInput::Tag::kNotDifferentiable;
+}
+
+// The weight of a product or a convolution, or their bias.
+bool IsWeightOfProduct(const Node& node, int input) {
+  const std::string& op = node.op().name;
+  return (op == "MatMul" || op == "Gemm" || op == "Conv" || op == "ConvTranspose") && input > 0;
+}
+
+bool AllEqual(const Tensor& t) {
+  for (int64_t i = 1; i < t.elements(); ++i) {
+    if (!(t.At(i) == t.At(0))) return false;
+  }
+  return t.elements() > 0;
+}
+
+// Zeros and ones, or zeros and numbers that switch a softmax off; both kinds present.
+bool IsMask(const Tensor& t) {
+  bool zero = false;
+  bool one = false;
+  bool off = false;
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    const double x = t.At(i);
+    if (x == 0) {
+      zero = true;
+    } else if (x == 1) {
+      one = true;
+    } else if (x <= -1e4) {
+      off = true;
+    } else {
+      return false;
+    }
+  }
+  return off || (zero && one && t.elements() > 1);
+}
+
+// May a constant with a single element be a parameter? The bias of a unit or a
+// slope, but not an epsilon.
+bool SingleElementTrains(const Node& node, int input) {
+  if (IsWeightOfProduct(node, input) || node.op().name == "PRelu") return true;
+  if (node.op().name != "Add" && node.op().name != "BatchNormalization" &&
+      node.op().name != "LayerNormalization") {
+    return false;
+  }
+  if (node.op().name != "Add") return true;
+  const Value* other = node.input(1 - input);
+  return other != nullptr && other->producer != nullptr &&
+         (other->producer->op().name == "MatMul" || other->producer->op().name == "Conv");
+}
+
+class Search {
+ public:
+  Search(const Graph& graph, const Value* loss, const ParameterOptions& options)
+      : reach_(ReachLoss(graph, loss)), options_(options) {}
+
+  void Consider(const Value& value) {
+    if (!IsFloating(value.dtype()) || value.rank() == 0 || value.constant->elements() == 0) return;
+    std::vector<Use> uses;
+    for (const Use& use : value.uses()) {
+      if (use.kind == Use::Kind::kNode && Trains(value, use)) uses.push_back(use);
+    }
+    if (uses.empty()) return;
+    if (IsMask(*value.constant)) {
+      // A bias that is all zero is no mask (it has no one and nothing negative).
+      found_.notes.push_back(absl::StrCat("'", value.name, "' is taken for a mask: not trained"));
+      return;
+    }
+    std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+      return a.node->ordinal != b.node->ordinal ? a.node->ordinal < b.node->ordinal
+                                                : a.index < b.index;
+    });
+    Add(value, uses);
+  }
+
+  Parameters Take() { return std::move(found_); }
+
+ private:
+  bool Trains(const Value& value, const Use& use) const {
+    const Node& node = *use.node;
+    bool reaches = false;
+    for (int i = 0; i < node.num_outputs() && !reaches; ++i)
+      reaches = reach_.contains(node.output(i));
+    if (!reaches || node.op().gradients == Operator::Gradients::kNone) return false;
+    if (IsSetting(node, use.index)) return false;
+    if (!value.initializer && !IsWeightOfProduct(node, use.index)) return false;
+    if (value.constant->elements() == 1) return SingleElementTrains(node, use.index);
+    return true;
+  }
+
+  void Add(const Value& value, const std::vector<Use>& uses) {
+    const bool frozen =
+        MatchesAny(value.name, options_.freeze) ||
+        (!options_.train_only.empty() && !MatchesAny(value.name, options_.train_only));
+    const bool merged = uses.size() > 1 && !frozen && !MatchesAny(value.name, options_.keep_tied) &&
+                        (AllEqual(*value.constant) || MatchesAny(value.name, options_.untie));
+    if (!merged) {
+      found_.list.push_back({value.name, value.name, frozen, {}});
+      if (uses.size() > 1 && !frozen) {
+        found_.notes.push_back(absl::StrCat("'", value.name, "' is read at ", uses.size(),
+                                            " places and stays one parameter (tied)"));
+      }
+      return;
+    }
+    for (const Use& use : uses) {
+      const std::string place = use.node->source.empty() ? use.node->name : use.node->source;
+      Parameter p;
+      p.state = absl::StrCat(value.name, "@", place);
+      p.initializer = value.name;
+      p.uses.push_back({use.node->ordinal, use.index});
+      found_.list.push_back(std::move(p));
+    }
+    found_.notes.push_back(absl::StrCat(
+        "'", value.name, "' is read at ", uses.size(),
+        " places and all its elements are equal: the exporter merged equal parameters, each "
+        "place trains its own copy (--keep-tied '",
+        value.name, "' to undo)"));
+  }
+
+  absl::flat_hash_set<const Value*> reach_;
+  const ParameterOptions& options_;
+  Parameters found_;
+};
+
+absl::Status CheckPatterns(const Parameters& parameters, const std::vector<std::string>& patterns,
+                           absl::string_view flag) {
+  for (const std::string& pattern : patterns) {
+    const bool any =
+        std::any_of(parameters.list.begin(), parameters.list.end(),
+                    [&](const Parameter& p) { return MatchesPattern(p.initializer, pattern); });
+    if (any) continue;
+    std::vector<std::string> names;
+    for (const Parameter& p : parameters.list) {
+      if (names.size() < 8) names.push_back(p.initializer);
+    }
+    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                            flag, " '", pattern, "' matches no parameter; there are ",
+                            absl::StrJoin(names, ", "), parameters.list.size() > 8 ? ", ..." : "")),
+                        ExitCode::kUsage);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool MatchesPattern(const std::string& name, const std::string& pattern) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,
+                                          const ParameterOptions& options) {
+  Search search(graph, loss, options);
+  for (const auto& value : graph.constants()) search.Consider(*value);
+  Parameters parameters = search.Take();
+  RETURN_IF_ERROR(CheckPatterns(parameters, options.freeze, "--freeze"));
+  RETURN_IF_ERROR(CheckPatterns(parameters, options.train_only, "--train-only"));
+  RETURN_IF_ERROR(CheckPatterns(parameters, options.untie, "--untie"));
+  RETURN_IF_ERROR(CheckPatterns(parameters, options.keep_tied, "--keep-tied"));
+  const bool any = std::any_of(parameters.list.begin(), parameters.list.end(),
+                               [](const Parameter& p) { return !p.frozen; });
+  if (!any) {
+    return WithExitCode(
+        absl::FailedPreconditionError(parameters.list.empty()
+                                          ? "the model has no parameter that the loss depends on"
+                                          : "every parameter is frozen; nothing is left to train"),
+        ExitCode::kUntrainable);
+  }
+  return parameters;
+}
+
+absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters) {
+  absl::flat_hash_map<std::string, Value*> constants;
+  for (const auto& c : graph->constants()) constants[c->name] = c.get();
+  for (const Parameter& p : parameters.list) {
+    if (p.frozen) continue;
+    const auto it = constants.find(p.initializer);
+    if (it == constants.end()) continue;  // not read in this graph
+    Value* constant = it->second;
+    const std::vector<Use> uses = constant->uses();
+    State* state = nullptr;
+    for (const Use& use : uses) {
+      if (use.kind != Use::Kind::kNode) continue;
+      const std::pair<int64_t, int> place(use.node->ordinal, use.index);
+      if (!p.uses.empty() && std::find(p.uses.begin(), p.uses.end(), place) == p.uses.end()) {
+        continue;
+      }
+      if (state == nullptr) {
+        state =
+            graph->AddState(State::Kind::kParameter, p.state, constant->type, constant->constant);
+      }
+      graph->SetInput(use.node, use.index, state->current);
+    }
+  }
+  graph->RemoveUnusedConstants();
+  return absl::OkStatus();
+}
+
+}  // namespace onward

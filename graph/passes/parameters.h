@@ -1,0 +1,61 @@
+// Telling parameters from constants, and making states of them.
+#ifndef ONWARD_GRAPH_PASSES_PARAMETERS_H_
+#define ONWARD_GRAPH_PASSES_PARAMETERS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/ir/graph.h"
+
+namespace onward {
+
+struct ParameterOptions {
+  // Patterns with '*' and '?', of names of initializers.
+  std::vector<std::string> freeze;
+  std::vector<std::string> train_only;  // empty: all
+  std::vector<std::string> untie;       // one copy per use, whatever their elements
+  std::vector<std::string> keep_tied;   // never a copy per use
+};
+
+// A parameter: an initializer, or one use of an initializer that the exporter had
+// merged from several equal ones.
+struct Parameter {
+  std::string state;        // name of the state
+  std::string initializer;  // name in the file
+  bool frozen = false;      // stays a constant
+  // Where it is read: (ordinal of the file's node, input). Empty: everywhere.
+  std::vector<std::pair<int64_t, int>> uses;
+};
+
+struct Parameters {
+  std::vector<Parameter> list;
+  // What was done and why, one line each, for people.
+  std::vector<std::string> notes;
+};
+
+// Floating-point initializers from which `loss` is reached through differentiable
+// inputs are parameters. Not trained are: scalars; inputs that the ONNX schema tags
+// as settings (bounds, ratios, padding values); masks (zeros and ones, or zeros and
+// very negative numbers); constants of Constant nodes, unless they are weights of a
+// product or convolution. An initializer with several uses all of whose elements are
+// equal is taken for several that the exporter merged and gets one copy per use;
+// others stay tied.
+// InvalidArgument (kUsage) where a pattern matches nothing; kUntrainable where no
+// parameter is left.
+absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,
+                                          const ParameterOptions& options);
+
+// Turns the constants of `graph` that are trained parameters into states. The same
+// list serves every graph that is built from the model.
+absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters);
+
+// Does `name` match `pattern`, in which '*' stands for any text and '?' for one
+// character?
+bool MatchesPattern(const std::string& name, const std::string& pattern);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_PASSES_PARAMETERS_H_

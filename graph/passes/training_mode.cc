@@ -1,0 +1,175 @@
+#include "graph/passes/training_mode.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
+
+namespace onward {
+namespace {
+
+std::string PlaceOf(const Node& node) { return node.name.empty() ? node.source : node.name; }
+
+// The running statistic that enters a normalisation, as a state. Exporters merge
+// equal statistics (all fresh means are zero): one that several nodes read is one
+// state per node.
+absl::StatusOr<State*> StatisticState(Graph* graph, Node* node, int input,
+                                      TrainingModeNotes* notes) {
+  Value* value = node->input(input);
+  if (value->state != nullptr) return value->state;
+  if (value->constant == nullptr) {
+    return WithExitCode(
+        absl::UnimplementedError(absl::StrCat(Describe(*node), ": input ", input,
+                                              " (a running statistic) is computed in the graph")),
+        ExitCode::kUntrainable);
+  }
+  const bool shared = value->uses().size() > 1;
+  const std::string name = shared ? absl::StrCat(value->name, "@", PlaceOf(*node)) : value->name;
+  if (notes != nullptr) {
+    Parameter origin{name, value->name, false, {}};
+    if (shared) origin.uses.push_back({node->ordinal, input});
+    notes->statistics.push_back(std::move(origin));
+  }
+  State* state = graph->AddState(State::Kind::kStatistic, name, value->type, value->constant);
+  graph->SetInput(node, input, state->current);
+  return state;
+}
+
+// ONNX: running = running * momentum + batch * (1 - momentum), with the variance
+// over N. `mean` and `variance` are of one shard; where there are several shards
+// the strategy combines them before the update.
+absl::Status NormalizeWithBatch(Graph* graph, const OperatorSet& operators, Node* node,
+                                TrainingModeNotes* notes) {
+  const double epsilon = node->attributes.Float("epsilon", 1e-5);
+  const double momentum = node->attributes.Float("momentum", 0.9);
+  State* running[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSIGN_OR_RETURN(running[i], StatisticState(graph, node, 3 + i, notes));
+  }
+  Builder b(graph, &operators);
+  b.InsertBefore(node);
+  b.SetSource(PlaceOf(*node));
+  b.SetScope(PlaceOf(*node));
+  std::vector<Expr> out =
+      b.Ops("onward.BatchNormalizationTraining",
+            {b.Wrap(node->input(0)), b.Wrap(node->input(1)), b.Wrap(node->input(2))},
+            {{"epsilon", epsilon}}, 3);
+  RETURN_IF_ERROR(b.status());
+  out[0].value()->producer->ordinal = node->ordinal;  // scale and bias are told by their place
+  b.InsertBefore(nullptr);
+  b.SetPhase(Phase::kUpdate);
+  for (int i = 0; i < 2; ++i) {
+    Expr next = b.Wrap(running[i]->current) * momentum + out[1 + i] * (1 - momentum);
+    RETURN_IF_ERROR(b.status());
+    graph->SetNext(running[i], next.value());
+    Value* given = node->output(1 + i);
+    if (given != nullptr) graph->ReplaceUses(given, next.value());
+  }
+  graph->ReplaceUses(node->output(0), out[0].value());
+  graph->Remove(node);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> DropoutRatio(const Node& node) {
+  if (node.input(1) == nullptr) return 0.5;
+  if (node.input(1)->constant == nullptr) {
+    return WithExitCode(
+        absl::UnimplementedError(absl::StrCat(Describe(node), ": its ratio is not constant")),
+        ExitCode::kUntrainable);
+  }
+  return node.input(1)->constant->At(0);
+}
+
+absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node, double ratio,
+                         const TrainingModeOptions& options) {
+  if (node->output(1) != nullptr && !node->output(1)->uses().empty()) {
+    return WithExitCode(
+        absl::UnimplementedError(absl::StrCat(Describe(*node), ": its mask is read by a node")),
+        ExitCode::kUntrainable);
+  }
+  Value* result = node->input(0);
+  if (options.dropout && ratio > 0) {
+    State* seed = CounterState(graph, kSeedState, options.seed);
+    State* step = CounterState(graph, kStepState, 0);
+    Value* offset = graph->FindInput(kSampleOffsetFeed);
+    if (offset == nullptr) offset = graph->AddInput(kSampleOffsetFeed, {DataType::kInt64, {}, {}});
+    Builder b(graph, &operators);
+    b.InsertBefore(node);
+    b.SetSource(PlaceOf(*node));
+    b.SetScope(PlaceOf(*node));
+    Expr y =
+        b.Op("onward.Dropout",
+             {b.Wrap(node->input(0)), b.Wrap(seed->current), b.Wrap(step->current), b.Wrap(offset)},
+             {{"ratio", ratio}, {"key", node->ordinal}});
+    RETURN_IF_ERROR(b.status());
+    y.value()->producer->ordinal = node->ordinal;
+    result = y.value();
+  }
+  graph->ReplaceUses(node->output(0), result);
+  graph->Remove(node);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+State* CounterState(Graph* graph, const std::string& name, int64_t initial) {
+  State* state = graph->FindState(name);
+  if (state != nullptr) return state;
+  return graph->AddState(State::Kind::kCounter, name, {DataType::kInt64, {}, {}},
+                         std::make_shared<const Tensor>(Tensor::Scalar<int64_t>(initial)));
+}
+
+absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet& operators,
+                                                 const TrainingModeOptions& options) {
+  TrainingModeNotes notes;
+  for (Node* node = graph->first(); node != nullptr;) {
+    Node* next = node->next();
+    if (node->op().domain.empty() && node->op().name == "Dropout") {
+      ASSIGN_OR_RETURN(const double ratio, DropoutRatio(*node));
+      notes.dropouts += ratio > 0;
+      RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, options));
+    } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
+      ++notes.normalizations;
+      RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, &notes));
+    }
+    node = next;
+  }
+  return notes;
+}
+
+absl::Status ToInferenceMode(Graph* graph, const OperatorSet& operators) {
+  for (Node* node = graph->first(); node != nullptr;) {
+    Node* next = node->next();
+    if (node->op().domain.empty() && node->op().name == "Dropout") {
+      TrainingModeOptions off;
+      off.dropout = false;
+      RETURN_IF_ERROR(DrawDropout(graph, operators, node, 0, off));
+    } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
+      Attributes attributes = node->attributes;
+      attributes.Remove("training_mode");
+      std::vector<Value*> inputs;
+      for (int i = 0; i < 5; ++i) {
+        if (i >= 3) RETURN_IF_ERROR(StatisticState(graph, node, i, nullptr).status());
+        inputs.push_back(node->input(i));
+      }
+      for (int i = 0; i < 2; ++i) {
+        if (node->output(1 + i) != nullptr) {
+          graph->ReplaceUses(node->output(1 + i), node->input(3 + i));
+        }
+      }
+      Builder b(graph, &operators);
+      b.InsertBefore(node);
+      ASSIGN_OR_RETURN(Node * made, b.AddNode(&node->op(), inputs, std::move(attributes)));
+      made->name = node->name;
+      made->source = node->source;
+      made->ordinal = node->ordinal;
+      graph->ReplaceUses(node->output(0), made->output(0));
+      graph->Remove(node);
+    }
+    node = next;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace onward
