@@ -129,6 +129,18 @@ int AppendComposed(ElementwiseProgram& p, absl::string_view op, const Attributes
   return -1;
 }
 
+// Small constant exponents are products.
+int AppendPower(ElementwiseProgram& p, int base, int exponent) {
+  if (!p.IsInput(exponent) && p.Producer(exponent).opcode == Opcode::kConstant) {
+    const double value = p.Producer(exponent).immediates[0];
+    if (value == 1) return p.Append(Opcode::kCopy, {base});
+    if (value == 2) return p.Append(Opcode::kMul, {base, base});
+    if (value == 3) return p.Append(Opcode::kMul, {p.Append(Opcode::kMul, {base, base}), base});
+    if (value == -1) return p.Append(Opcode::kReciprocal, {base});
+  }
+  return p.Append(Opcode::kPow, {base, exponent});
+}
+
 int AppendDirect(ElementwiseProgram& p, absl::string_view op, const Attributes& attributes,
                  absl::Span<const int> operands) {
   for (const Direct& d : kDirect) {
@@ -144,6 +156,7 @@ int AppendDirect(ElementwiseProgram& p, absl::string_view op, const Attributes& 
     if (d.opcode == Opcode::kPow && p.TypeOf(registers[0]) != p.TypeOf(registers[1])) {
       registers[1] = p.Append(Opcode::kCast, {registers[1]}, {}, p.TypeOf(registers[0]));
     }
+    if (d.opcode == Opcode::kPow) return AppendPower(p, registers[0], registers[1]);
     return p.Append(d.opcode, registers, immediates);
   }
   return -1;
