@@ -1,4 +1,5 @@
 #include "kernels/kernel.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/reference.h"
 
 namespace onward {
@@ -7,6 +8,7 @@ const KernelTable& CpuKernels() {
   static const KernelTable* const table = [] {
     auto* rows = new KernelTable;
     // Rows are tried in this order: libraries first, reference loops last.
+    AddElementwiseKernels(*rows);
     AddElementwiseReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);

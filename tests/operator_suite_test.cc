@@ -96,7 +96,7 @@ struct Case {
   std::string text;  // with "float" for the floating type
   std::string Where() const { return absl::StrCat(op->id(), ": ", text); }
   std::string InDouble() const {
-    return absl::StrReplaceAll(text, {{"float[", "double["}, {"float x", "double x"}});
+    return absl::StrReplaceAll(text, {{"float[", "double["}, {"float x", "double x"}, {"float32", "float64"}});
   }
 };
 

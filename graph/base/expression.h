@@ -168,6 +168,14 @@ absl::StatusOr<int> AppendOperator(ElementwiseProgram* program, absl::string_vie
                                    const Attributes& attributes, absl::Span<const int> operands,
                                    DataType to);
 
+// The operator of ONNX that an instruction stands for, and its attributes. kConstant
+// has none: an empty name.
+struct OnnxUse {
+  std::string op;
+  Attributes attributes;
+};
+OnnxUse OnnxOf(const Instruction& instruction);
+
 // The names of all operators that AppendOperator knows, in a fixed order.
 const std::vector<std::string>& ProgrammableOperators();
 

@@ -187,6 +187,33 @@ absl::StatusOr<int> AppendOperator(ElementwiseProgram* program, absl::string_vie
   return result;
 }
 
+OnnxUse OnnxOf(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kConstant:
+      return {};
+    case Opcode::kCopy:
+      return {"Identity", {}};
+    case Opcode::kCast:
+      return {"Cast", {{"to", static_cast<int64_t>(instruction.dtype)}}};
+    case Opcode::kGeluTanh:
+      return {"Gelu", {{"approximate", std::string("tanh")}}};
+    case Opcode::kIsInf:
+      return {"IsInf",
+              {{"detect_negative", static_cast<int64_t>(instruction.immediates[0])},
+               {"detect_positive", static_cast<int64_t>(instruction.immediates[1])}}};
+    default:
+      break;
+  }
+  OnnxUse use{RowOf(instruction.opcode).name, {}};
+  for (const Direct& d : kDirect) {
+    if (d.opcode != instruction.opcode) continue;
+    for (int k = 0; k < RowOf(d.opcode).immediates; ++k) {
+      use.attributes.Set(d.attributes[k].name, instruction.immediates[k]);
+    }
+  }
+  return use;
+}
+
 const std::vector<std::string>& ProgrammableOperators() {
   static const auto* const names = [] {
     auto* list = new std::vector<std::string>;

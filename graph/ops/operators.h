@@ -45,6 +45,7 @@ void AddLossOperators(OperatorFamily& list);
 void AddRandomOperators(OperatorFamily& list);
 void AddOptimizerOperators(OperatorFamily& list);
 void AddCollectiveOperators(OperatorFamily& list);
+void AddFusedOperators(OperatorFamily& list);
 
 }  // namespace onward
 

@@ -20,9 +20,9 @@ using VectorFunction = void (*)(const void* const* operands, void* result, size_
 //
 // Accuracy in float32 against the exact result, in units of the last place: sums,
 // products, quotients, roots, comparisons, rounding and casts are exact (correctly
-// rounded); Exp, Log, Erf, Tanh, Sigmoid, Sin and Cos within 2, Softplus, Mish, Elu,
-// Celu, Selu, Swish, Gelu as their formula gives in float32 from those
-// (vector_function_test.cc measures them). float64 the same with 4 for 2.
+// rounded); Exp, Log and Erf within 1.1, Tanh 1.3, Sigmoid, Sin and Cos 2.5, Softplus 3,
+// Mish, Elu, Swish and Gelu 4 (vector_function_test.cc measures them); the same in
+// float64, but Tanh 2.5.
 // NaN, infinities and subnormal numbers are treated as in the C library; Min, Max and
 // Relu keep NaN.
 VectorFunction FindVectorFunction(const Instruction& instruction, DataType type);
