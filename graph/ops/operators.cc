@@ -20,7 +20,6 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddRandomOperators(family);
   AddOptimizerOperators(family);
   AddCollectiveOperators(family);
-  AddFusedOperators(family);
   for (Operator& op : family) Add(std::move(op));
   for (Operator& op : more) Add(std::move(op));
 }

@@ -89,6 +89,15 @@ ONWARD_UNARY(GeluF,
              hn::Mul(hn::Mul(Number(d, 0.5), x),
                      hn::Add(Number(d, 1), Erf(d, hn::Mul(x, Number(d, 0.70710678118654752440))))))
 
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+// Without vectors the C library is as fast.
+void PowFloat(const void* const* operands, void* result, size_t n, const double*) {
+  const float* a = static_cast<const float*>(operands[0]);
+  const float* b = static_cast<const float*>(operands[1]);
+  float* y = static_cast<float*>(result);
+  for (size_t i = 0; i < n; ++i) y[i] = std::pow(a[i], b[i]);
+}
+#else
 // a^b = e^(b ln a) in float64 where a is positive and both are finite; else the C library.
 void PowFloat(const void* const* operands, void* result, size_t n, const double*) {
   const hn::ScalableTag<double> d;
@@ -120,6 +129,8 @@ void PowFloat(const void* const* operands, void* result, size_t n, const double*
                        d1, hn::Mul(hn::Set(d1, b[i]), LogOfPositive(d1, hn::Set(d1, a[i]))))));
   }
 }
+
+#endif
 
 template <class T>
 VectorFunction FindIn(Opcode opcode) {
