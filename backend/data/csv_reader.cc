@@ -208,15 +208,44 @@ int CsvTable::Find(const std::string& column) const {
 absl::StatusOr<Column> CsvTable::Take(const std::string& name, const std::vector<int>& columns,
                                       bool scalar) const {
   const int64_t width = static_cast<int64_t>(columns.size());
-  ASSIGN_OR_RETURN(Buffer memory,
-                   Buffer::Allocate(rows * width * static_cast<int64_t>(sizeof(double))));
+  const int64_t stride = static_cast<int64_t>(names.size());
   const double* from = reinterpret_cast<const double*>(values.data());
-  double* to = reinterpret_cast<double*>(memory.data());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int c : columns) *to++ = from[r * static_cast<int64_t>(names.size()) + c];
+  // The type of all fields is that of the wanted ones too, if it is uint8.
+  DataType dtype = NarrowestType(absl::MakeConstSpan(from, rows * stride));
+  std::vector<double> row(width);
+  const auto gather = [&](int64_t r) {
+    for (int64_t i = 0; i < width; ++i) row[i] = from[r * stride + columns[i]];
+  };
+  if (dtype != DataType::kUint8) {
+    dtype = DataType::kUint8;
+    for (int64_t r = 0; r < rows && dtype != DataType::kFloat64; ++r) {
+      gather(r);
+      const DataType t = NarrowestType(row);
+      if (t == dtype || t == DataType::kUint8) continue;
+      dtype = dtype == DataType::kUint8 ? t : DataType::kFloat64;
+    }
   }
-  return Column::InMemory(name, DataType::kFloat64, scalar ? Dims{} : Dims{width}, rows,
-                          std::move(memory), source);
+  ASSIGN_OR_RETURN(Buffer memory,
+                   Buffer::Allocate(rows * width * static_cast<int64_t>(SizeOf(dtype))));
+  char* to = memory.data();
+  const auto store = [&](auto typed) {
+    for (double v : row) {
+      const auto t = static_cast<decltype(typed)>(v);
+      std::memcpy(to, &t, sizeof t);
+      to += sizeof t;
+    }
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    gather(r);
+    if (dtype == DataType::kUint8) store(uint8_t{});
+    if (dtype == DataType::kFloat32) store(float{});
+    if (dtype == DataType::kInt64) store(int64_t{});
+    if (dtype == DataType::kFloat64) store(double{});
+  }
+  Column column =
+      Column::InMemory(name, dtype, scalar ? Dims{} : Dims{width}, rows, std::move(memory), source);
+  column.set_from_text();
+  return column;
 }
 
 absl::StatusOr<CsvTable> ReadCsv(ByteReader& reader, const CsvOptions& options,

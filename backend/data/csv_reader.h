@@ -29,8 +29,8 @@ struct CsvTable {
   // The column of that name, or, where none has it, of that number (from 0; -1
   // is the last). -1: there is none.
   int Find(const std::string& column) const;
-  // The named columns as one: a sample is a number (`scalar`, for one column
-  // alone) or a row of them. float64; see Column::Narrow.
+  // The columns as one: a sample is a number (`scalar`, for one column alone) or
+  // a row of them, of the narrowest type that holds them all (Column::Narrow).
   absl::StatusOr<Column> Take(const std::string& name, const std::vector<int>& columns,
                               bool scalar) const;
 };

@@ -51,8 +51,22 @@ TEST(Csv, ColumnsAreFoundByNameAndNumber) {
   EXPECT_EQ(t->Find("c"), -1);
   const auto column = t->Take("x", {2, 0}, false);
   EXPECT_EQ(column->dims(), Dims{2});
-  EXPECT_EQ(static_cast<const double*>(column->Row(0))[0], 3);
+  EXPECT_EQ(column->dtype(), DataType::kUint8);
+  EXPECT_EQ(static_cast<const uint8_t*>(column->Row(0))[0], 3);
   EXPECT_TRUE(t->Take("x", {1}, true)->dims().empty());
+}
+
+TEST(Csv, ColumnsAreAsNarrowAsTheirValues) {
+  const auto t = Read("1,0.5,300,1e300,4294967297,nan\n2,1,-1,0.1,1,1\n");
+  ASSERT_TRUE(t.ok()) << t.status();
+  const DataType types[] = {DataType::kUint8,   DataType::kFloat32, DataType::kFloat32,
+                            DataType::kFloat64, DataType::kInt64,   DataType::kFloat32};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(t->Take("x", {i}, true)->dtype(), types[i]) << i;
+  EXPECT_EQ(t->Take("x", {0, 1}, false)->dtype(), DataType::kFloat32);
+  const auto wide = t->Take("x", {1, 4}, false);
+  EXPECT_EQ(wide->dtype(), DataType::kFloat64);
+  EXPECT_EQ(static_cast<const double*>(wide->Row(0))[1], 4294967297.0);
+  EXPECT_EQ(static_cast<const double*>(wide->Row(1))[0], 1.0);
 }
 
 TEST(Csv, ErrorsNameLineAndColumn) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "backend/data/convert.h"
 #include "backend/data/data_error.h"
 #include "graph/base/status_macros.h"
 
@@ -194,6 +195,10 @@ absl::Status Column::Append(Column other) {
     *this = std::move(other);
     return absl::OkStatus();
   }
+  if (other.dtype_ != dtype_ && from_text_ && other.from_text_) {
+    if (dtype_ != DataType::kFloat64) RETURN_IF_ERROR(ConvertTo(DataType::kFloat64));
+    if (other.dtype_ != DataType::kFloat64) RETURN_IF_ERROR(other.ConvertTo(DataType::kFloat64));
+  }
   if (other.dtype_ != dtype_ || other.dims_ != dims_) {
     return DataError(other.parts_.empty() ? "" : other.parts_[0].source, ": rows are ",
                      Name(other.dtype_), " ", DimsText(other.dims_), ", those of ",
@@ -218,39 +223,51 @@ void Column::Reshape(Dims dims) {
   dims_ = std::move(dims);
 }
 
-absl::Status Column::Narrow() {
-  if (dtype_ != DataType::kFloat64 || !in_memory()) return absl::OkStatus();
+DataType NarrowestType(absl::Span<const double> values) {
   bool bytes = true, integers = true, floats = true;
-  for (const Part& part : parts_) {
-    const double* v = reinterpret_cast<const double*>(part.memory.data());
-    const int64_t n = part.rows * Elements(dims_);
-    for (int64_t i = 0; i < n; ++i) {
-      const bool integer = std::abs(v[i]) < 9007199254740992.0 && v[i] == std::trunc(v[i]);
-      integers &= integer;
-      bytes &= integer && v[i] >= 0 && v[i] <= 255;
-      floats &= !std::isfinite(v[i]) || (std::abs(v[i]) <= std::numeric_limits<float>::max() &&
-                                         static_cast<double>(static_cast<float>(v[i])) == v[i]);
-    }
+  for (const double v : values) {
+    const bool integer = std::abs(v) < 9007199254740992.0 && v == std::trunc(v);
+    integers &= integer;
+    bytes &= integer && v >= 0 && v <= 255;
+    floats &= !std::isfinite(v) || (std::abs(v) <= std::numeric_limits<float>::max() &&
+                                    static_cast<double>(static_cast<float>(v)) == v);
   }
   // float32 before int64: half the size where both are exact.
-  if (bytes) return NarrowTo<uint8_t>(DataType::kUint8);
-  if (floats) return NarrowTo<float>(DataType::kFloat32);
-  if (integers) return NarrowTo<int64_t>(DataType::kInt64);
-  return absl::OkStatus();
+  if (bytes) return DataType::kUint8;
+  if (floats) return DataType::kFloat32;
+  return integers ? DataType::kInt64 : DataType::kFloat64;
 }
 
-template <typename T>
-absl::Status Column::NarrowTo(DataType dtype) {
+absl::Status Column::Narrow() {
+  if (!from_text_ || dtype_ != DataType::kFloat64) return absl::OkStatus();
+  DataType narrowest = DataType::kUint8;
+  for (const Part& part : parts_) {
+    const DataType t = NarrowestType(absl::MakeConstSpan(
+        reinterpret_cast<const double*>(part.memory.data()), part.rows * Elements(dims_)));
+    if (t == narrowest || t == DataType::kUint8) continue;
+    // float32 and int64 hold each other's values in float64 only.
+    narrowest = narrowest == DataType::kUint8 ? t : DataType::kFloat64;
+  }
+  return narrowest == dtype_ ? absl::OkStatus() : ConvertTo(narrowest);
+}
+
+absl::Status Column::ConvertTo(DataType dtype) {
+  ColumnTransform t;
+  t.from = dtype_;
+  t.dtype = dtype;
+  t.from_dims = t.dims = dims_;
+  t.allow_non_finite = true;
+  Converter converter(t);
   for (Part& part : parts_) {
-    const double* v = reinterpret_cast<const double*>(part.memory.data());
-    const int64_t n = part.rows * Elements(dims_);
-    ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(n * static_cast<int64_t>(sizeof(T))));
-    T* to = reinterpret_cast<T*>(memory.data());
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(v[i]);
+    ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(part.rows * t.row_bytes()));
+    for (int64_t r = 0; r < part.rows; ++r) {
+      const void* row = part.memory.data() + r * row_bytes_;
+      ONWARD_CHECK(converter.Convert(&row, 1, memory.data() + r * t.row_bytes()) == 1);
+    }
     part.memory = std::move(memory);
   }
   dtype_ = dtype;
-  row_bytes_ = BytesOf(dtype, dims_);
+  row_bytes_ = t.row_bytes();
   return absl::OkStatus();
 }
 
@@ -327,6 +344,7 @@ absl::StatusOr<Column> ReadArray(ByteReader& reader, std::string name, DataType 
   ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(bytes));
   RETURN_IF_ERROR(reader.Read(memory.data(), bytes, what));
   RETURN_IF_ERROR(reader.ExpectEnd(what));
+  if (file != nullptr) RETURN_IF_ERROR(file->CheckUnchanged());  // half old, half new
   if (swapped) SwapBytes(memory.data(), *elements, size);
   if (fortran) {
     ASSIGN_OR_RETURN(Buffer turned, Buffer::Allocate(bytes));

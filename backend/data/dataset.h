@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "backend/data/byte_reader.h"
 #include "graph/base/data_type.h"
 #include "graph/base/shape.h"
@@ -88,9 +89,11 @@ class Column {
   // The rows of `other` behind one's own. InvalidArgument where type or extents
   // differ.
   absl::Status Append(Column other);
-  // float64 in memory becomes the smallest of uint8, int64, float32 and float64
-  // that holds every value exactly (text does not tell its type). Other columns
-  // stay as they are.
+  // Rows that were parsed from text, which does not tell their type: Append
+  // widens such columns to float64 where their types differ, and Narrow turns
+  // float64 in memory into the smallest of uint8, float32, int64 and float64 that
+  // holds every value exactly. Others keep the type of their file.
+  void set_from_text() { from_text_ = true; }
   absl::Status Narrow();
   // Other extents over the same memory. REQUIRES: as many elements.
   void Reshape(Dims dims);
@@ -106,14 +109,14 @@ class Column {
     std::string source;
   };
   const Part& PartOf(int64_t row) const;
-  template <typename T>
-  absl::Status NarrowTo(DataType dtype);
+  absl::Status ConvertTo(DataType dtype);
 
   std::string name_;
   DataType dtype_ = DataType::kUndefined;
   Dims dims_;
   int64_t rows_ = 0;
   int64_t row_bytes_ = 0;
+  bool from_text_ = false;
   std::vector<Part> parts_;
 };
 
@@ -139,6 +142,10 @@ class Dataset {
  private:
   std::vector<Column> columns_;
 };
+
+// The smallest of uint8, float32, int64 and float64 that holds all of `values`
+// exactly.
+DataType NarrowestType(absl::Span<const double> values);
 
 // "28x28"; "scalar" where there are no extents; "?" for kDynamic.
 std::string DimsText(const Dims& dims);

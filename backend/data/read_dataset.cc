@@ -104,7 +104,7 @@ class DatasetReader {
 
   absl::Status AddColumn(Column column, const std::string& name) {
     column.set_name(name);
-    RETURN_IF_ERROR(column.Narrow());
+    RETURN_IF_ERROR(column.Narrow());  // of parts that were widened to be joined
     pending_bytes_ = std::max<int64_t>(0, pending_bytes_ - column.bytes());
     return data_.Add(std::move(column));
   }

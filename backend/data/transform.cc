@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -234,6 +235,31 @@ absl::Status FitScale(const Column& column, const TransformOptions& options, Col
   return absl::OkStatus();
 }
 
+// Calls `f` with each row's rescaled values, in order.
+absl::Status ForEachRow(const Column& column, const Ratio& rescale,
+                        const std::function<void(const double*)>& f) {
+  ColumnTransform t;
+  t.from = column.dtype();
+  t.from_dims = t.dims = column.dims();
+  t.dtype = DataType::kFloat64;
+  t.rescale = rescale;
+  Converter converter(t);
+  ASSIGN_OR_RETURN(Buffer raw, Buffer::Allocate(column.row_bytes()));
+  ASSIGN_OR_RETURN(Buffer values, Buffer::Allocate(t.row_bytes()));
+  for (int64_t row = 0; row < column.rows(); ++row) {
+    const void* at = column.Row(row);
+    if (at == nullptr) {
+      RETURN_IF_ERROR(column.Read(row, 1, raw.data()));
+      at = raw.data();
+    }
+    if (converter.Convert(&at, 1, values.data()) != 1) {
+      return DataError(column.Where(row), ", ", converter.Complaint(at));
+    }
+    f(reinterpret_cast<const double*>(values.data()));
+  }
+  return column.CheckUnchanged();
+}
+
 std::string WhatRows(const Column& column) { return column.dims().size() >= 2 ? "images" : "rows"; }
 
 }  // namespace
@@ -330,46 +356,28 @@ absl::StatusOr<Statistics> ComputeStatistics(const Column& column, StatisticsPer
   const int64_t channels = axis < 0 ? 1 : column.dims()[axis];
   const int64_t inner = axis < 0 ? 1 : Inner(column.dims(), axis);
   const int64_t elements = Elements(column.dims());
-  ColumnTransform to_double;
-  to_double.from = column.dtype();
-  to_double.from_dims = to_double.dims = column.dims();
-  to_double.dtype = DataType::kFloat64;
-  to_double.rescale = options.rescale;
-  Converter converter(to_double);
-  ASSIGN_OR_RETURN(Buffer raw, Buffer::Allocate(column.row_bytes()));
-  ASSIGN_OR_RETURN(Buffer values,
-                   Buffer::Allocate(elements * static_cast<int64_t>(sizeof(double))));
-  const double* x = reinterpret_cast<const double*>(values.data());
-
   Statistics s;
   s.mean.assign(channels, 0);
   s.deviation.assign(channels, 0);
   const double count =
       static_cast<double>(column.rows()) * (static_cast<double>(elements) / channels);
   std::vector<double> row_sum(channels);
-  for (int pass = 0; pass < 2; ++pass) {
-    std::vector<double>& total = pass == 0 ? s.mean : s.deviation;
-    for (int64_t row = 0; row < column.rows(); ++row) {
-      const void* at = column.Row(row);
-      if (at == nullptr) {
-        RETURN_IF_ERROR(column.Read(row, 1, raw.data()));
-        at = raw.data();
-      }
-      if (converter.Convert(&at, 1, values.data()) != 1) {
-        return DataError(column.Where(row), ", ", converter.Complaint(at));
-      }
+  for (const bool first_pass : {true, false}) {
+    std::vector<double>& total = first_pass ? s.mean : s.deviation;
+    RETURN_IF_ERROR(ForEachRow(column, options.rescale, [&](const double* x) {
       // Summed by row first: the rounding of a long sum grows with its length.
       std::fill(row_sum.begin(), row_sum.end(), 0.0);
       for (int64_t e = 0; e < elements;) {
         const int64_t c = e / inner % channels;
+        const double mean = first_pass ? 0 : s.mean[c];
         double sum = 0;
         const int64_t end = channels == 1 ? elements : e + inner;
-        for (; e < end; ++e) sum += pass == 0 ? x[e] : (x[e] - s.mean[c]) * (x[e] - s.mean[c]);
+        for (; e < end; ++e) sum += first_pass ? x[e] : (x[e] - mean) * (x[e] - mean);
         row_sum[c] += sum;
       }
       for (int64_t c = 0; c < channels; ++c) total[c] += row_sum[c];
-    }
-    for (double& t : total) t = pass == 0 ? t / count : std::sqrt(t / count);
+    }));
+    for (double& t : total) t = first_pass ? t / count : std::sqrt(t / count);
   }
   int64_t constant = 0;
   for (double& d : s.deviation) {
