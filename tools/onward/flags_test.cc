@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_split.h"
@@ -192,6 +193,71 @@ TEST(Help, ExamplesUseFlagsThatExist) {
       ASSERT_NE(flag, nullptr) << word;
       EXPECT_TRUE(flag->OfCommand(command)) << word;
     }
+  }
+}
+
+std::string ReadReadme() {
+  std::ifstream file("README.md");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The text between two marks.
+std::string Between(const std::string& text, const std::string& from, const std::string& to) {
+  const size_t begin = text.find(from);
+  const size_t end = text.find(to, begin + from.size());
+  EXPECT_NE(begin, std::string::npos) << from;
+  EXPECT_NE(end, std::string::npos) << to;
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  return text.substr(begin + from.size(), end - begin - from.size());
+}
+
+// What stands in `backticks`.
+std::vector<std::string> Quoted(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '`');
+  std::vector<std::string> out;
+  for (size_t i = 1; i < parts.size(); i += 2) out.push_back(parts[i]);
+  return out;
+}
+
+TEST(Readme, ItsLineIsUnderstood) {
+  const std::string block = Between(ReadReadme(), "## Train\n\n```\nonward ", "```");
+  std::vector<std::string> words;
+  for (absl::string_view word : absl::StrSplit(block, absl::ByAnyChar(" \n\\"))) {
+    if (!word.empty()) words.emplace_back(word);
+  }
+  const auto line = ParseCommandLine(words);
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.output, "trained.onnx");
+}
+
+TEST(Readme, ItsFlagsExist) {
+  const std::set<std::string> others = {"config", "print-config", "help", "check", "load"};
+  const std::string text = ReadReadme();
+  int flags = 0;
+  for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
+    const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 2);
+    const std::string name = text.substr(at + 2, end - at - 2);
+    if (name.empty() || name.find_first_not_of('-') == std::string::npos) continue;  // of a table
+    EXPECT_TRUE(FindFlag(name) != nullptr || others.count(name) == 1) << name;
+    ++flags;
+  }
+  EXPECT_GT(flags, 30);
+}
+
+TEST(Readme, ItsNamesAreUnderstood) {
+  const std::string text = ReadReadme();
+  for (const std::string& name : Quoted(Between(text, "| labels |\n", "\nWhether"))) {
+    if (name == "--huber-delta") continue;
+    EXPECT_TRUE(ParseLoss(name).ok()) << name;
+  }
+  for (const std::string& row :
+       std::vector<std::string>(absl::StrSplit(Between(text, "by default |\n", "\nKeras"), '\n'))) {
+    const std::vector<std::string> names = Quoted(row);
+    if (names.empty()) continue;
+    EXPECT_TRUE(ParseOptimizer(names[0]).ok()) << names[0];
+  }
+  for (const std::string& name : Quoted(Between(text, "## Metrics", "They are"))) {
+    EXPECT_TRUE(ParseMetric(name).ok()) << name;
   }
 }
 
