@@ -1,4 +1,4 @@
-"""tools/count_tests.py on records of runs of every kind."""
+"""tools/count_tests.py on records of runs of every kind; the cases of Python's tests."""
 
 import json
 import pathlib
@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path("tools/count_tests.py").resolve()
+MAIN = pathlib.Path("third_party/bazel/python_test_main.py").resolve()
 
 
 class CountTests(unittest.TestCase):
@@ -104,6 +105,47 @@ class CountTests(unittest.TestCase):
 
     def test_nothing_ran(self):
         self.assertEqual(self.count(0), "0 1 0")
+
+
+SAMPLE = """
+import unittest
+class Sample(unittest.TestCase):
+    def test_passes(self): pass
+    def test_skips(self): self.skipTest("no \\x01 keras \\udc80")
+    def test_fails(self): self.fail("x")
+    def test_errs(self): 1 / 0
+    def test_parts(self):
+        for i in range(3):
+            with self.subTest(i=i): self.assertLess(i, 1)
+@unittest.skip("all of them")
+class Skipped(unittest.TestCase):
+    def test_a(self): pass
+class Broken(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise RuntimeError("no")
+    def test_a(self): pass
+unittest.main()
+"""
+
+
+class PythonTests(unittest.TestCase):
+    def test_cases_of_a_python_test_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sample = pathlib.Path(folder, "sample_test.py")
+            sample.write_text(SAMPLE)
+            xml = pathlib.Path(folder, "test.xml")
+            done = subprocess.run(
+                [sys.executable, MAIN, sample],
+                env={"XML_OUTPUT_FILE": str(xml)},
+                capture_output=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 1)
+            sys.path.insert(0, str(SCRIPT.parent))
+            from count_tests import count_cases  # pylint: disable=import-outside-toplevel
+
+            # Failed: one that fails, one that errs, one with a failed part, one class.
+            self.assertEqual(count_cases(xml), (1, 4, 2))
 
 
 if __name__ == "__main__":
