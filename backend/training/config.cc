@@ -131,6 +131,12 @@ absl::Status Share(absl::string_view flag, double value) {
                                  : UsageError(flag, " ", value, ": must be at least 0 and below 1");
 }
 
+// One npz may hold inputs and labels together.
+bool HoldsAll(const std::vector<NamedFile>& files) {
+  return files.size() == 1 && files[0].name.empty() &&
+         absl::EndsWithIgnoreCase(files[0].path, ".npz");
+}
+
 absl::Status CheckData(const RunConfig& c, Command command) {
   const bool reads_data =
       command == Command::kTrain || command == Command::kEvaluate || command == Command::kPredict;
@@ -145,6 +151,10 @@ absl::Status CheckData(const RunConfig& c, Command command) {
   }
   if (c.validation_data.empty() && !c.validation_labels.empty()) {
     return UsageError("--validation-labels without --validation-data");
+  }
+  if (!c.validation_data.empty() && !c.labels.empty() && c.validation_labels.empty() &&
+      !HoldsAll(c.validation_data)) {
+    return UsageError("--validation-labels is missing: training has --labels");
   }
   const absl::StatusOr<double> rescale = ParseRescale(c.rescale);
   if (!rescale.ok()) return Annotate(rescale.status(), "--rescale");
@@ -188,10 +198,7 @@ absl::Status CheckLoss(const RunConfig& c, Command command) {
                             loss.kind != LossKind::kModelFile;
   if (c.labels.empty() && (needs_labels || !c.metrics.empty()) &&
       (command == Command::kTrain || command == Command::kEvaluate)) {
-    // One npz may hold inputs and labels together.
-    const bool npz = c.data.size() == 1 && c.data[0].name.empty() &&
-                     absl::EndsWithIgnoreCase(c.data[0].path, ".npz");
-    if (!npz) {
+    if (!HoldsAll(c.data)) {
       return UsageError(
           "--labels is missing: ", needs_labels ? absl::StrCat("--loss ", loss.name) : "--metrics",
           " compares with labels");
@@ -239,6 +246,10 @@ absl::Status CheckRun(const RunConfig& c) {
   RETURN_IF_ERROR(AtLeast("--accumulate", c.accumulate, 1));
   RETURN_IF_ERROR(AtLeast("--threads", c.threads, 0));
   RETURN_IF_ERROR(AtLeast("--shards", c.shards, 0));
+  if (c.shards > 0 && c.devices.size() > static_cast<size_t>(c.shards)) {
+    return UsageError("--shards ", c.shards, " is less than the ", c.devices.size(),
+                      " devices: a device runs one shard or more");
+  }
   RETURN_IF_ERROR(Positive("--bucket-mb", c.bucket_mb));
   if (!c.freeze.empty() && !c.train_only.empty()) {
     return UsageError("--freeze and --train-only exclude each other");

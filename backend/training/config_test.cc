@@ -201,6 +201,15 @@ TEST(Validate, RefusesWhatCannotBe) {
       {"--accumulate", [](RunConfig* c) { c->accumulate = 0; }},
       {"--threads", [](RunConfig* c) { c->threads = -1; }},
       {"--shards", [](RunConfig* c) { c->shards = -1; }},
+      {"--shards 1 is less than the 2 devices",
+       [](RunConfig* c) {
+         c->shards = 1;
+         c->devices = *ParseDevices("cpu:0,cpu:1");
+       }},
+      {"--validation-labels is missing",
+       [](RunConfig* c) {
+         c->validation_data = {{"", "v.npy"}};
+       }},
       {"--bucket-mb", [](RunConfig* c) { c->bucket_mb = 0; }},
       {"--freeze and --train-only",
        [](RunConfig* c) {
