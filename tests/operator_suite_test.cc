@@ -96,7 +96,11 @@ struct Case {
   std::string text;  // with "float" for the floating type
   std::string Where() const { return absl::StrCat(op->id(), ": ", text); }
   std::string InDouble() const {
-    return absl::StrReplaceAll(text, {{"float[", "double["}, {"float x", "double x"}, {"float32", "float64"}});
+    // (The attribute value_float keeps its name.)
+    return absl::StrReplaceAll(text, {{"float[", "double["},
+                                      {"float ", "double "},
+                                      {"float32", "float64"},
+                                      {"value_float ", "value_float "}});
   }
 };
 

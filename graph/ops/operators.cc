@@ -9,9 +9,11 @@ namespace onward {
 OperatorList::OperatorList(std::vector<Operator> more) {
   OperatorFamily family;
   AddElementwiseOperators(family);
+  AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddShapeOperators(family);
   AddIndexOperators(family);
+  AddScatterOperators(family);
   AddReduceOperators(family);
   AddConvOperators(family);
   AddPoolOperators(family);

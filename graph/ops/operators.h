@@ -34,9 +34,11 @@ const OperatorList& StandardOperators();
 // One function per family file. Each appends its operators.
 using OperatorFamily = std::vector<Operator>;
 void AddElementwiseOperators(OperatorFamily& list);
+void AddElementwiseMathOperators(OperatorFamily& list);
 void AddLinearOperators(OperatorFamily& list);
 void AddShapeOperators(OperatorFamily& list);
 void AddIndexOperators(OperatorFamily& list);
+void AddScatterOperators(OperatorFamily& list);
 void AddReduceOperators(OperatorFamily& list);
 void AddConvOperators(OperatorFamily& list);
 void AddPoolOperators(OperatorFamily& list);
