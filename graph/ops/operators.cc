@@ -12,6 +12,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddShapeOperators(family);
+  AddPadOperators(family);
   AddIndexOperators(family);
   AddScatterOperators(family);
   AddReduceOperators(family);

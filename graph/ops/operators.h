@@ -37,6 +37,7 @@ void AddElementwiseOperators(OperatorFamily& list);
 void AddElementwiseMathOperators(OperatorFamily& list);
 void AddLinearOperators(OperatorFamily& list);
 void AddShapeOperators(OperatorFamily& list);
+void AddPadOperators(OperatorFamily& list);
 void AddIndexOperators(OperatorFamily& list);
 void AddScatterOperators(OperatorFamily& list);
 void AddReduceOperators(OperatorFamily& list);
