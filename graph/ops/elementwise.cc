@@ -278,7 +278,7 @@ void AddChoice(OperatorFamily& list) {
                    "{ z = Cast<to = 1>(x) y = Cast<to = 11>(x) }")
           .Example("g (float[9] large_x) => (int64[9] y) { y = Cast<to = 7>(large_x) }")
           .Example("g (float[9] large_x) => (int32[9] y) { y = Cast<to = 6>(large_x) }")
-          .Example("g (float[9] large_x) => (uint8[9] y) { y = Cast<to = 2>(large_x) }")
+          .Example("g (float[9] large_x) => (uint8[9] y) { p = Abs(large_x) y = Cast<to = 2>(p) }")
           .Example("g (float[3] x) => (bool[3] y) { y = Cast<to = 9>(x) }")
           .Example("g (int64[5] signed_x) => (float[5] y) { y = Cast<to = 1>(signed_x) }")
           .Example("g (bool[5] x) => (float[5] y) { y = Cast<to = 1>(x) }")
