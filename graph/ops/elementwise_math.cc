@@ -122,7 +122,7 @@ void AddRectifiers(OperatorFamily& list) {
                  }).Example("g (int32[5] signed_x) => (int32[5] y) { y = Relu(signed_x) }"));
   list.push_back(Function("LeakyRelu", "",
                           [](const Unary& u) {
-                            return u.b.Where(u.Above(u.x, 0), u.dy, u.dy * u.Number("alpha", 0.01));
+                            return u.b.Where(u.Above(u.x, 0), u.dy, u.dy * u.Number("alpha", 0.01f));
                           },
                           {"alpha = 0.25"}));
   list.push_back(
@@ -161,7 +161,7 @@ void AddRectifiers(OperatorFamily& list) {
   list.push_back(Function("HardSigmoid", "large",
                           [](const Unary& u) {
                             Expr sloping = u.b.Op("And", {u.Above(u.y, 0), u.Below(u.y, 1)});
-                            return KeepWhere(sloping, u.dy * u.Number("alpha", 0.2));
+                            return KeepWhere(sloping, u.dy * u.Number("alpha", 0.2f));
                           },
                           {"alpha = 0.5, beta = 0.25"}));
   // y = x * clip(x / 6 + 1 / 2, 0, 1); its slope between -3 and 3 is x / 3 + 1 / 2.

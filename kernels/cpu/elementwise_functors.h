@@ -531,7 +531,7 @@ struct CeluFunctor {
   }
 };
 struct LeakyReluFunctor {
-  double alpha = 0.01;
+  double alpha = 0.01f;  // as files hold it
   template <typename T>
   ONWARD_BOTH T operator()(T x) const {
     return x < T(0) ? static_cast<T>(alpha) * x : x;
@@ -546,7 +546,7 @@ struct ThresholdedReluFunctor {
 };
 // max(0, min(1, alpha * x + beta)).
 struct HardSigmoidFunctor {
-  double alpha = 0.2;
+  double alpha = 0.2f;
   double beta = 0.5;
   template <typename T>
   ONWARD_BOTH T operator()(T x) const {

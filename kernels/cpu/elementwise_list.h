@@ -45,7 +45,7 @@ inline CeluFunctor FunctorOf(const Attributes& a) {
 }
 template <>
 inline LeakyReluFunctor FunctorOf(const Attributes& a) {
-  return {a.Float("alpha", 0.01)};
+  return {a.Float("alpha", 0.01f)};
 }
 template <>
 inline ThresholdedReluFunctor FunctorOf(const Attributes& a) {
@@ -53,7 +53,7 @@ inline ThresholdedReluFunctor FunctorOf(const Attributes& a) {
 }
 template <>
 inline HardSigmoidFunctor FunctorOf(const Attributes& a) {
-  return {a.Float("alpha", 0.2), a.Float("beta", 0.5)};
+  return {a.Float("alpha", 0.2f), a.Float("beta", 0.5)};
 }
 
 // visit(name, functor, types): operators of one input on reals.
