@@ -1,6 +1,7 @@
-#include "kernels/kernel.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/reference.h"
+#include "kernels/cpu/vector_rows.h"
+#include "kernels/kernel.h"
 
 namespace onward {
 
@@ -9,6 +10,9 @@ const KernelTable& CpuKernels() {
     auto* rows = new KernelTable;
     // Rows are tried in this order: libraries first, reference loops last.
     AddElementwiseKernels(*rows);
+    AddLossVector(*rows);
+    AddRandomVector(*rows);
+    AddOptimizerVector(*rows);
     AddElementwiseReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);
