@@ -91,7 +91,7 @@ def folder_of(path):
 
 def check_includes(path, text):
     own = folder_of(path)
-    is_test = path.endswith("_test.cc") or "/test_" in path
+    is_test = path.endswith("_test.cc") or os.path.basename(path).startswith(("test_", "try_"))
     for quote, include in INCLUDE.findall(text):
         for start, folders in LIBRARIES.items():
             inside = include.startswith(start) and folder_of(include) is None

@@ -16,7 +16,6 @@ namespace onward {
 
 // Which rows of the kernel table an interpreter takes.
 enum class KernelRows { kReference, kBest };
-using KernelChoice = KernelRows;
 
 // Computes single operators on the calling thread. An operator without a kernel is
 // computed through its lowering.
