@@ -116,8 +116,7 @@ void ForgetInitializerInputs(onnx::ModelProto* model) {
 
 // What the checker leaves out: names used twice, and nodes that read what comes
 // later, are its business; that every name is read after it is made is BuildGraph's.
-absl::Status Check(const onnx::ModelProto& model) {
-  onnx::ModelProto light = model;
+absl::Status Check(onnx::ModelProto light) {
   // The checker wants to open external data: the data is in memory already.
   for (onnx::TensorProto& t : *light.mutable_graph()->mutable_initializer()) {
     if (t.data_location() != onnx::TensorProto::EXTERNAL) continue;
@@ -130,16 +129,27 @@ absl::Status Check(const onnx::ModelProto& model) {
   return CatchOnnx([&] { onnx::checker::check_model(light); });
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model) {
-  auto out = std::make_unique<onnx::ModelProto>(model);
+// Brings old and unusual ways of saying things to the usual one. The opset of the model.
+int Normalize(onnx::ModelProto* model) {
   int opset = 0;
-  for (auto& import : *out->mutable_opset_import()) {
+  for (auto& import : *model->mutable_opset_import()) {
     if (import.domain() == "ai.onnx") import.clear_domain();
     if (import.domain().empty()) opset = static_cast<int>(import.version());
   }
-  ForgetInitializerInputs(out.get());
+  ForgetInitializerInputs(model);
+  return opset;
+}
+
+}  // namespace
+
+absl::Status CheckModel(onnx::ModelProto model) {
+  Normalize(&model);
+  return Check(std::move(model));
+}
+
+absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model) {
+  auto out = std::make_unique<onnx::ModelProto>(model);
+  const int opset = Normalize(out.get());
   RETURN_IF_ERROR(Check(*out));
   if (out->functions_size() > 0) {
     RETURN_IF_ERROR(Annotate(

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "onnx/onnx_pb.h"
 
@@ -14,6 +15,10 @@ namespace onward {
 // before and after it (rows in canonical.cc). Large initializers may be external
 // references: they are carried along unread.
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model);
+
+// Does ONNX's checker accept `model`, in its own opset? Data that is not in the proto
+// is not looked at.
+absl::Status CheckModel(onnx::ModelProto model);
 
 }  // namespace onward
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -117,7 +118,9 @@ absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& folder) {
+// Adds the file to `files` where it is not there yet.
+absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& folder,
+                                    std::vector<std::string>* files) {
   const DataType dtype = static_cast<DataType>(proto.data_type());
   if (SizeOf(dtype) == 0) {
     return absl::UnimplementedError(absl::StrCat("data type ", proto.data_type()));
@@ -141,6 +144,7 @@ absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::s
   }
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
   RETURN_IF_ERROR(ReadAt(file, place.offset, tensor.data(), bytes));
+  if (std::find(files->begin(), files->end(), file) == files->end()) files->push_back(file);
   return tensor;
 }
 
@@ -197,35 +201,25 @@ absl::Status OnnxModel::TakeInitializers() {
   const std::string folder = std::filesystem::path(path_).parent_path().string();
   for (onnx::TensorProto& t : *original_->mutable_graph()->mutable_initializer()) {
     const std::string where = absl::StrCat("initializer '", t.name(), "'");
-    absl::StatusOr<Tensor> tensor = t.data_location() == onnx::TensorProto::EXTERNAL
-                                        ? ReadExternal(t, folder.empty() ? "." : folder)
-                                        : TensorFromProto(t);
+    absl::StatusOr<Tensor> tensor =
+        t.data_location() == onnx::TensorProto::EXTERNAL
+            ? ReadExternal(t, folder.empty() ? "." : folder, &external_files_)
+            : TensorFromProto(t);
     if (!tensor.ok()) return Annotate(tensor.status(), where);
     auto shared = std::make_shared<const Tensor>(*std::move(tensor));
     if (!by_name_.emplace(t.name(), shared).second) {
       return absl::InvalidArgumentError(absl::StrCat(where, " is there twice"));
     }
     initializers_.emplace_back(t.name(), shared);
-    if (shared->bytes() <= kSmallBytes) {
-      if (t.data_location() == onnx::TensorProto::EXTERNAL) {
-        const std::string name = t.name();
-        t.Clear();
-        TensorToProto(*shared, name, &t);
-      }
-      continue;
+    const bool external = t.data_location() == onnx::TensorProto::EXTERNAL;
+    if (shared->bytes() > kSmallBytes) {
+      // The data now lives in the tensor alone; the proto keeps a reference, which
+      // ONNX's converter carries along.
+      ReferToData(&t);
+    } else if (external) {
+      ClearData(&t);
+      t.set_raw_data(shared->data(), shared->bytes());
     }
-    // The data now lives in the tensor alone; the proto keeps a reference, which
-    // ONNX's converter carries along.
-    const int type = t.data_type();
-    const std::string name = t.name();
-    t.Clear();
-    t.set_name(name);
-    t.set_data_type(type);
-    for (int64_t d : shared->dims()) t.add_dims(d);
-    t.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto* entry = t.add_external_data();
-    entry->set_key("location");
-    entry->set_value("onward");
   }
   return absl::OkStatus();
 }

@@ -62,6 +62,8 @@ class OnnxModel {
   const std::string& producer() const { return producer_; }
   const std::vector<ModelInput>& inputs() const { return inputs_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
+  // Files outside the model that its initializers were read from; mostly none.
+  const std::vector<std::string>& external_files() const { return external_files_; }
   // In the order of the file.
   const std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>& initializers() const {
     return initializers_;
@@ -90,6 +92,7 @@ class OnnxModel {
   std::string producer_;
   std::vector<ModelInput> inputs_;
   std::vector<std::string> outputs_;
+  std::vector<std::string> external_files_;
   std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>> initializers_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>> by_name_;
   std::unique_ptr<onnx::ModelProto> original_;

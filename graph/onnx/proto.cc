@@ -11,6 +11,9 @@
 namespace onward {
 namespace {
 
+// The location of data that is in memory.
+constexpr char kElsewhere[] = "onward";
+
 // Copies a repeated protobuf field into the tensor's element type.
 template <typename T, typename Field>
 absl::Status CopyField(const Field& field, Tensor* tensor) {
@@ -124,6 +127,31 @@ void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorPr
   proto->set_data_type(static_cast<int>(tensor.dtype()));
   for (int64_t d : tensor.dims()) proto->add_dims(d);
   proto->set_raw_data(tensor.data(), tensor.bytes());
+}
+
+void ClearData(onnx::TensorProto* proto) {
+  proto->clear_raw_data();
+  proto->clear_float_data();
+  proto->clear_int32_data();
+  proto->clear_int64_data();
+  proto->clear_uint64_data();
+  proto->clear_double_data();
+  proto->clear_string_data();
+  proto->clear_external_data();
+  proto->clear_data_location();
+}
+
+void ReferToData(onnx::TensorProto* proto) {
+  ClearData(proto);
+  proto->set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto* entry = proto->add_external_data();
+  entry->set_key("location");
+  entry->set_value(kElsewhere);
+}
+
+bool RefersToData(const onnx::TensorProto& proto) {
+  return proto.data_location() == onnx::TensorProto::EXTERNAL && proto.external_data_size() == 1 &&
+         proto.external_data(0).value() == kElsewhere;
 }
 
 absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& proto) {

@@ -20,6 +20,14 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto);
 // With raw data.
 void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto);
 
+// Name, type, extents and what else is said of the tensor stay; its data goes.
+void ClearData(onnx::TensorProto* proto);
+
+// Instead of its data, the tensor gets a reference that names no file: the data is in
+// a Tensor elsewhere. RefersToData tells such a tensor.
+void ReferToData(onnx::TensorProto* proto);
+bool RefersToData(const onnx::TensorProto& proto);
+
 // Subgraphs are not attributes here (see Node::bodies): InvalidArgument.
 absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& proto);
 void AttributeToProto(const std::string& name, const AttributeValue& value,
