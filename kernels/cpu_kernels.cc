@@ -2,6 +2,7 @@
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/vector_rows.h"
 #include "kernels/kernel.h"
+#include "kernels/onednn/onednn.h"
 
 namespace onward {
 
@@ -9,6 +10,12 @@ const KernelTable& CpuKernels() {
   static const KernelTable* const table = [] {
     auto* rows = new KernelTable;
     // Rows are tried in this order: libraries first, reference loops last.
+    onednn::AddMatMulRows(*rows);
+    onednn::AddConvRows(*rows);
+    onednn::AddPoolRows(*rows);
+    onednn::AddNormRows(*rows);
+    onednn::AddSoftmaxRows(*rows);
+    onednn::AddReorderRows(*rows);
     AddElementwiseKernels(*rows);
     AddLossVector(*rows);
     AddRandomVector(*rows);
@@ -21,9 +28,11 @@ const KernelTable& CpuKernels() {
     AddConvReference(*rows);
     AddPoolReference(*rows);
     AddNormReference(*rows);
+    AddSoftmaxReference(*rows);
     AddLossReference(*rows);
     AddRandomReference(*rows);
     AddOptimizerReference(*rows);
+    AddLayoutReference(*rows);
     return rows;
   }();
   return *table;

@@ -36,8 +36,12 @@ int64_t ScratchBytes(const Column& column) {
   return column.in_memory() ? 0 : ChunkRows(column) * column.row_bytes();
 }
 
+int64_t RowsOf(const Dataset& data, const LoaderOptions& options) {
+  return (options.end_row < 0 ? data.rows() : options.end_row) - options.first_row;
+}
+
 int64_t OrderBytes(const Dataset& data, const LoaderOptions& options) {
-  return options.shuffle ? data.rows() * static_cast<int64_t>(sizeof(uint32_t)) : 0;
+  return options.shuffle ? RowsOf(data, options) * static_cast<int64_t>(sizeof(uint32_t)) : 0;
 }
 
 int64_t BatchBytes(const ColumnTransform& transform, const LoaderOptions& options) {
@@ -106,13 +110,19 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset* data,
                                                        std::vector<BatchBuffers> buffers) {
   if (options.end_shard < 0) options.end_shard = options.shards;
   RETURN_IF_ERROR(CheckOptions(options, buffers.size()));
-  if (data->rows() == 0) return DataError("the data has no rows");
-  if (options.drop_last && data->rows() < options.batch_size) {
-    return DataError("the data has ", data->rows(), " rows, less than one batch of ",
+  const int64_t rows = RowsOf(*data, options);
+  if (options.first_row < 0 || options.first_row + rows > data->rows()) {
+    return DataError("the data has ", data->rows(), " rows, fewer than row ",
+                     options.first_row + rows);
+  }
+  if (rows <= 0) return DataError("the data has no rows");
+  options.end_row = options.first_row + rows;
+  if (options.drop_last && rows < options.batch_size) {
+    return DataError("the data has ", rows, " rows, less than one batch of ",
                      options.batch_size, ", and smaller batches are dropped");
   }
-  if (options.shuffle && data->rows() > int64_t{std::numeric_limits<uint32_t>::max()}) {
-    return DataError("the data has ", data->rows(), " rows; at most 2^32 can be shuffled");
+  if (options.shuffle && rows > int64_t{std::numeric_limits<uint32_t>::max()}) {
+    return DataError("the data has ", rows, " rows; at most 2^32 can be shuffled");
   }
   std::unique_ptr<Loader> loader(new Loader(data, options));
   RETURN_IF_ERROR(loader->AddColumns(std::move(columns)));
@@ -133,7 +143,7 @@ absl::Status Loader::AddColumns(std::vector<LoaderColumn> columns) {
   }
   ASSIGN_OR_RETURN(scratch_, Buffer::Allocate(scratch));
   row_pointers_.resize(kChunk);
-  if (options_.shuffle) order_.resize(data_->rows());
+  if (options_.shuffle) order_.resize(rows());
   return absl::OkStatus();
 }
 
@@ -343,7 +353,8 @@ absl::Status Loader::FillShard(int64_t run, int column, int64_t position, int64_
   const int64_t chunk = ChunkRows(from);
   const int64_t row_bytes = from.row_bytes();
   const auto row_at = [&](int64_t i) {
-    return options_.shuffle ? int64_t{order_[position + i]} : position + i;
+    return options_.first_row +
+           (options_.shuffle ? int64_t{order_[position + i]} : position + i);
   };
   for (int64_t first = 0; first < rows; first += chunk) {
     if (Over(run)) return absl::OkStatus();  // given up: nobody sees the batch

@@ -44,6 +44,9 @@ struct LoaderOptions {
   bool shuffle = true;      // Default: on; off gives rows in their order (validation)
   uint64_t seed = 0;
   bool drop_last = false;  // leave out a last batch that is smaller
+  // Only rows [first_row, end_row) of the data. Default (-1): to the end.
+  int64_t first_row = 0;
+  int64_t end_row = -1;
   int shards = 1;          // that the global batch is cut into
   int first_shard = 0;     // this process makes shards [first_shard, end_shard)
   int end_shard = -1;      // Default (-1): shards
@@ -124,7 +127,7 @@ class Loader {
   absl::StatusOr<Batch> Next();
 
   int columns() const { return static_cast<int>(columns_.size()); }
-  int64_t rows() const { return data_->rows(); }
+  int64_t rows() const { return options_.end_row - options_.first_row; }
   // Batches of a whole epoch from position 0.
   int64_t batches_per_epoch() const;
 

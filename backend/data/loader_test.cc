@@ -71,6 +71,24 @@ std::vector<int64_t> Drain(Loader* loader) {
   }
 }
 
+TEST(Loader, APartOfTheRowsIsADataSetOfItsOwn) {
+  const Dataset data = Numbered(10);
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.shuffle = true;
+  options.first_row = 3;
+  options.end_row = 9;
+  auto loader = Make(data, options);
+  EXPECT_EQ(loader->rows(), 6);
+  EXPECT_EQ(loader->batches_per_epoch(), 2);
+  ASSERT_TRUE(loader->Start(0, 0, 1).ok());
+  std::vector<int64_t> rows = Drain(loader.get());
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(rows, (std::vector<int64_t>{3, 4, 5, 6, 7, 8}));
+  options.end_row = 11;
+  EXPECT_FALSE(Loader::Create(&data, Columns(data), options).ok());
+}
+
 TEST(Loader, SequentialGivesRowsInOrderAndASmallLastBatch) {
   const Dataset data = Numbered(10);
   LoaderOptions options;

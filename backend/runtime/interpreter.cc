@@ -40,26 +40,6 @@ class GuardedBuffer {
 
 }  // namespace
 
-void ConvertLayout(const TensorView& from, const TensorView& to) {
-  const Dims& dims = from.type.dims;
-  const size_t size = SizeOf(from.type.dtype);
-  if (from.type.layout == to.type.layout) {
-    std::memcpy(to.data, from.data, from.type.bytes());
-    return;
-  }
-  std::memset(to.data, 0, to.type.bytes());  // the padding of blocks is zero
-  Dims index(dims.size(), 0);
-  const int64_t n = Elements(dims);
-  for (int64_t i = 0; i < n; ++i) {
-    std::memcpy(to.as<char>() + OffsetOf(dims, to.type.layout, index) * size,
-                from.as<char>() + OffsetOf(dims, from.type.layout, index) * size, size);
-    for (size_t a = dims.size(); a-- > 0;) {
-      if (++index[a] < dims[a]) break;
-      index[a] = 0;
-    }
-  }
-}
-
 absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel, const Attributes& attributes,
                                               absl::Span<const Tensor* const> inputs,
                                               absl::Span<const TensorType> outputs, int threads,

@@ -54,9 +54,6 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel, const Attrib
                                               absl::Span<const TensorType> outputs, int threads,
                                               int guard = 0);
 
-// Copies between any two layouts of the same extents and type.
-void ConvertLayout(const TensorView& from, const TensorView& to);
-
 }  // namespace onward
 
 #endif  // ONWARD_BACKEND_RUNTIME_INTERPRETER_H_

@@ -160,6 +160,26 @@ int64_t Tensor::IntAt(int64_t i) const {
   }
 }
 
+void ConvertLayout(const TensorView& from, const TensorView& to) {
+  const Dims& dims = from.type.dims;
+  const size_t size = SizeOf(from.type.dtype);
+  if (from.type.layout == to.type.layout) {
+    std::memcpy(to.data, from.data, from.type.bytes());
+    return;
+  }
+  std::memset(to.data, 0, to.type.bytes());  // the padding of blocks is zero
+  Dims index(dims.size(), 0);
+  const int64_t n = Elements(dims);
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to.as<char>() + OffsetOf(dims, to.type.layout, index) * size,
+                from.as<char>() + OffsetOf(dims, from.type.layout, index) * size, size);
+    for (size_t a = dims.size(); a-- > 0;) {
+      if (++index[a] < dims[a]) break;
+      index[a] = 0;
+    }
+  }
+}
+
 float HalfToFloat(uint16_t half) {
   _Float16 h;
   std::memcpy(&h, &half, sizeof h);

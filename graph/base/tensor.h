@@ -121,6 +121,10 @@ class Tensor {
   std::unique_ptr<const void, Deleter> owner_;
 };
 
+// Copies between any two layouts of the same extents and type, one element after the
+// other. The padding of blocks is filled with zeros.
+void ConvertLayout(const TensorView& from, const TensorView& to);
+
 // float16 and bfloat16 are stored as uint16_t; arithmetic is done in float32.
 float HalfToFloat(uint16_t half);
 uint16_t FloatToHalf(float value);

@@ -178,10 +178,11 @@ class GraphReader {
     if (node->op().id() == "Identity" && node->input(0)->initializer) {
       // PyTorch merges equal initializers and leaves an Identity with the name of
       // each that is lost: they were parameters of their own.
-      Value* own = graph_->AddConstant(node->input(0)->constant, names[0]);
+      const std::shared_ptr<const Tensor> tensor = node->input(0)->constant;
+      graph_->Remove(node);  // before its name is given to another
+      Value* own = graph_->AddConstant(tensor, names[0]);
       own->initializer = true;
       values_[names[0]] = own;
-      graph_->Remove(node);
       return absl::OkStatus();
     }
     if (node->op().random || evaluator_ == nullptr || node->bodies.size() > 0) {
@@ -220,12 +221,14 @@ class GraphReader {
       }
       results = *std::move(computed);
     }
-    for (int i = 0; i < node->num_outputs(); ++i) {
-      if (node->output(i) == nullptr) continue;
+    std::vector<bool> made;
+    for (int i = 0; i < node->num_outputs(); ++i) made.push_back(node->output(i) != nullptr);
+    graph_->Remove(node);  // before its names are given to others
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!made[i]) continue;
       values_[names[i]] =
           graph_->AddConstant(std::make_shared<const Tensor>(std::move(results[i])), names[i]);
     }
-    graph_->Remove(node);
     return absl::OkStatus();
   }
 

@@ -259,6 +259,62 @@ absl::Status OnnxModel::Canonicalize() {
   return absl::OkStatus();
 }
 
+namespace {
+
+Tensor Widened(const Tensor& tensor) {
+  Tensor wide(DataType::kFloat64, tensor.dims());
+  double* out = static_cast<double*>(wide.data());
+  for (int64_t i = 0; i < tensor.elements(); ++i) out[i] = tensor.At(i);
+  return wide;
+}
+
+// Data types that a node names: of a Cast, of a random operator, of its constants.
+absl::Status WidenNode(onnx::NodeProto* node) {
+  for (onnx::AttributeProto& a : *node->mutable_attribute()) {
+    if ((a.name() == "to" || a.name() == "dtype") && a.i() == onnx::TensorProto::FLOAT) {
+      a.set_i(onnx::TensorProto::DOUBLE);
+    }
+    if (a.name() == "value_float") {
+      const double value = a.f();
+      a.Clear();
+      a.set_name("value");
+      a.set_type(onnx::AttributeProto::TENSOR);
+      TensorToProto(Tensor::Scalar<double>(value), "", a.mutable_t());
+    }
+    if (a.has_t() && a.t().data_type() == onnx::TensorProto::FLOAT) {
+      ASSIGN_OR_RETURN(const Tensor tensor, TensorFromProto(a.t()));
+      a.mutable_t()->Clear();
+      TensorToProto(Widened(tensor), "", a.mutable_t());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status OnnxModel::WidenToFloat64() {
+  for (ModelInput& input : inputs_) {
+    if (input.dtype == DataType::kFloat32) input.dtype = DataType::kFloat64;
+  }
+  // Large initializers are found by name, small ones in the proto.
+  for (onnx::TensorProto& t : *canonical_->mutable_graph()->mutable_initializer()) {
+    if (t.data_type() != onnx::TensorProto::FLOAT) continue;
+    const auto it = by_name_.find(t.name());
+    if (it != by_name_.end()) {
+      it->second = std::make_shared<const Tensor>(Widened(*it->second));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const Tensor tensor, TensorFromProto(t));
+    const std::string name = t.name();
+    t.Clear();
+    TensorToProto(Widened(tensor), name, &t);
+  }
+  for (onnx::NodeProto& node : *canonical_->mutable_graph()->mutable_node()) {
+    RETURN_IF_ERROR(WidenNode(&node));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& operators,
                                                         Evaluator* evaluator,
                                                         const Binding& binding) const {
@@ -266,6 +322,27 @@ absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& opera
       BuildGraph(canonical_->graph(), inputs_, by_name_, operators, evaluator, binding, opset_);
   if (!graph.ok()) return Untrainable(Annotate(graph.status(), path_));
   return graph;
+}
+
+std::string OnnxModel::NodeOutput(int64_t ordinal) const {
+  const onnx::GraphProto& graph = canonical_->graph();
+  if (ordinal < 0 || ordinal >= graph.node_size()) return "";
+  const onnx::NodeProto& node = graph.node(static_cast<int>(ordinal));
+  return node.output_size() == 0 ? "" : node.output(0);
+}
+
+std::vector<std::pair<std::string, int>> OnnxModel::OperatorCounts() const {
+  std::vector<std::pair<std::string, int>> counts;
+  absl::flat_hash_map<std::string, size_t> place;
+  for (const onnx::NodeProto& node : canonical_->graph().node()) {
+    const std::string id = node.domain().empty() || node.domain() == "ai.onnx"
+                               ? node.op_type()
+                               : absl::StrCat(node.domain(), ".", node.op_type());
+    const auto [it, fresh] = place.try_emplace(id, counts.size());
+    if (fresh) counts.emplace_back(id, 0);
+    ++counts[it->second].second;
+  }
+  return counts;
 }
 
 }  // namespace onward

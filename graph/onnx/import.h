@@ -57,6 +57,11 @@ class OnnxModel {
                                                               const std::string& name);
   ~OnnxModel();
 
+  // From now on float32 is float64 in the graphs that it builds: inputs, initializers,
+  // constants and casts. For comparisons, in which float32 would not be exact enough.
+  // Not for export.
+  absl::Status WidenToFloat64();
+
   const std::string& path() const { return path_; }
   int opset() const { return opset_; }  // of the file
   const std::string& producer() const { return producer_; }
@@ -68,6 +73,11 @@ class OnnxModel {
   const std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>& initializers() const {
     return initializers_;
   }
+
+  // First output of a node, by the ordinal that Build gives it; empty for no such node.
+  std::string NodeOutput(int64_t ordinal) const;
+  // Nodes of the canonical form by operator id, in the order of their first use.
+  std::vector<std::pair<std::string, int>> OperatorCounts() const;
 
   // The graph for these extents. Initializers are its constants under their
   // names; nodes of shape arithmetic are folded away by `evaluator`.

@@ -19,10 +19,13 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddConvOperators(family);
   AddPoolOperators(family);
   AddNormOperators(family);
+  AddDerivedNormOperators(family);
+  AddSoftmaxOperators(family);
   AddLossOperators(family);
   AddRandomOperators(family);
   AddOptimizerOperators(family);
   AddCollectiveOperators(family);
+  AddLayoutOperators(family);
   for (Operator& op : family) Add(std::move(op));
   for (Operator& op : more) Add(std::move(op));
 }

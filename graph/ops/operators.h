@@ -44,10 +44,13 @@ void AddReduceOperators(OperatorFamily& list);
 void AddConvOperators(OperatorFamily& list);
 void AddPoolOperators(OperatorFamily& list);
 void AddNormOperators(OperatorFamily& list);
+void AddDerivedNormOperators(OperatorFamily& list);
+void AddSoftmaxOperators(OperatorFamily& list);
 void AddLossOperators(OperatorFamily& list);
 void AddRandomOperators(OperatorFamily& list);
 void AddOptimizerOperators(OperatorFamily& list);
 void AddCollectiveOperators(OperatorFamily& list);
+void AddLayoutOperators(OperatorFamily& list);
 void AddFusedOperators(OperatorFamily& list);
 
 }  // namespace onward

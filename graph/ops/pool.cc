@@ -1,8 +1,367 @@
+// Pooling: windows that slide over the spatial axes, one channel at a time.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/base/status_macros.h"
+#include "graph/base/window.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/graph.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 
 namespace onward {
+namespace {
 
-void AddPoolOperators(OperatorFamily& list) {}
+std::vector<int64_t> Vector(absl::Span<const int64_t> v) { return {v.begin(), v.end()}; }
+
+Window WindowOf(const Attributes& attributes, const Dims& x, const Dims& y) {
+  return ReadWindow(attributes, Spatial(x), Spatial(y), attributes.Ints("kernel_shape"));
+}
+
+// A pooling's attributes with all defaults written and auto_pad resolved.
+Attributes Explicit(const Attributes& attributes, const Dims& x, const Dims& y) {
+  const Window window = WindowOf(attributes, x, y);
+  Attributes out = {{"kernel_shape", Vector(window.kernel)},
+                    {"strides", Vector(window.stride)},
+                    {"dilations", Vector(window.dilation)},
+                    {"pads", window.Pads()}};
+  for (const char* flag : {"ceil_mode", "count_include_pad"}) {
+    if (attributes.Int(flag, 0) != 0) out.Set(flag, int64_t{1});
+  }
+  return out;
+}
+
+std::vector<int64_t> SpatialAxes(int rank) {
+  std::vector<int64_t> axes;
+  for (int i = 2; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+SampleAxis SamplesFirst(const Node&, absl::Span<const SampleAxis> in, int) {
+  for (const SampleAxis& s : in) {
+    if (s.kind != SampleAxis::Kind::kAxis || s.axis != 0) return SampleAxis::Mixed();
+  }
+  return in[0];
+}
+
+absl::Status CheckImage(InferContext& c) {
+  if (c.input(0).dims.size() >= 3) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected [samples, channels, space...], got ", ToString(c.input(0).dims)));
+}
+
+// Gradients: dy and, of the largest, x; `shape` is x's extents.
+absl::Status InferPoolGradient(InferContext& c) {
+  const std::vector<int64_t> shape = c.attributes().Ints("shape");
+  const Dims x(shape.begin(), shape.end());
+  const Dims& dy = c.input(0).dims;
+  if (x.size() < 3 || dy.size() != x.size() || dy[0] != x[0] || dy[1] != x[1] ||
+      c.attributes().Ints("kernel_shape").size() != x.size() - 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dy ", ToString(dy), " and shape ", ToString(x), " do not make a pooling"));
+  }
+  if (c.num_inputs() > 1 && (!c.has(1) || c.input(1).dims != x)) {
+    return absl::InvalidArgumentError("x has not the shape that is stated");
+  }
+  c.SetOutput(0, c.input(0).dtype, x);
+  return absl::OkStatus();
+}
+
+// ---- MaxPoolGradient: dy, x -> dx.
+//   dx[q] = sum over windows p whose first largest element is x[q] of dy[p]
+// x is read again rather than the positions of the largest stored: they would
+// cost more memory than finding them anew costs time.
+absl::Status LowerMaxPoolGradient(LowerContext& c) {
+  Builder& b = c.b();
+  Attributes attributes = c.attributes();
+  attributes.Remove("shape");
+  const Dims x = c.x(1).dims();
+  const int64_t n = Elements(x), m = Elements(c.x(0).dims());
+  Expr where = b.Ops("MaxPool", {c.x(1)}, attributes, 2)[1];
+  Expr zeros = b.Zeros({c.x(0).dtype(), {n}, {}});
+  Expr dx = b.Op("ScatterElements", {zeros, b.Reshape(where, {m}), b.Reshape(c.x(0), {m})},
+                 {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
+  c.y(0, b.Reshape(dx, x));
+  return absl::OkStatus();
+}
+
+// y[p] = max over the window;  dx: the operator above
+absl::Status MaxPoolRule(GradientContext& g) {
+  if (!g.dy(0)) return absl::OkStatus();
+  Attributes attributes = Explicit(g.attributes(), g.x().dims(), g.y().dims());
+  attributes.Set("shape", Vector(g.x().dims()));
+  g.dx(0, g.b().Op("onward.MaxPoolGradient", {g.dy(), g.x()}, attributes));
+  return absl::OkStatus();
+}
+
+// ---- AveragePoolGradient: dy -> dx.
+//   dx[q] = sum over windows p that hold q of dy[p] / (elements of p that count)
+//
+// How many elements of each window count, [1, 1, spatial...].
+Tensor Counts(const Window& w, bool with_padding, DataType dtype) {
+  Dims dims = {1, 1};
+  dims.insert(dims.end(), w.output.begin(), w.output.end());
+  Tensor counts(dtype, dims);
+  int64_t at = 0;
+  Dims p(w.axes(), 0);
+  if (counts.elements() == 0) return counts;
+  do {
+    double count = 1;
+    for (int i = 0; i < w.axes(); ++i) {
+      int64_t inside = 0;
+      for (int64_t k = 0; k < w.kernel[i]; ++k) {
+        const int64_t x = w.At(i, p[i], k);
+        // What a window of ceil_mode reaches behind the padding never counts.
+        inside += with_padding ? x < w.input[i] + w.end[i] : w.Inside(i, x);
+      }
+      count *= static_cast<double>(inside);
+    }
+    if (dtype == DataType::kFloat64) {
+      counts.mutable_values<double>()[at++] = count;
+    } else {
+      counts.mutable_values<float>()[at++] = static_cast<float>(count);
+    }
+  } while (Next(p, w.output));
+  return counts;
+}
+
+// As the data gradient of a convolution of each channel with ones.
+absl::Status LowerAveragePoolGradient(LowerContext& c) {
+  Builder& b = c.b();
+  const std::vector<int64_t> shape = c.attributes().Ints("shape");
+  const Dims x(shape.begin(), shape.end()), dy = c.x(0).dims();
+  const Window window = WindowOf(c.attributes(), x, dy);
+  const bool with_padding = c.attributes().Int("count_include_pad", 0) != 0;
+  Expr part = c.x(0) / b.Constant(Counts(window, with_padding, c.x(0).dtype()));
+  Dims one = {1, 1}, image = {x[0] * x[1], 1}, out = {x[0] * x[1], 1};
+  one.insert(one.end(), window.kernel.begin(), window.kernel.end());
+  image.insert(image.end(), window.input.begin(), window.input.end());
+  out.insert(out.end(), window.output.begin(), window.output.end());
+  Expr ones = b.Constant(Tensor::Full(c.x(0).dtype(), one, 1));
+  Expr dx = b.Op("onward.ConvDataGradient", {b.Reshape(part, out), ones},
+                 {{"shape", Vector(image)},
+                  {"strides", Vector(window.stride)},
+                  {"dilations", Vector(window.dilation)},
+                  {"pads", window.Pads()}});
+  c.y(0, b.Reshape(dx, x));
+  return absl::OkStatus();
+}
+
+// The gradient of the gradient of a linear operator is the operator.
+absl::Status AveragePoolGradientRule(GradientContext& g) {
+  Attributes attributes = g.attributes();
+  attributes.Remove("shape");
+  g.dx(0, g.b().Op("AveragePool", {g.dy()}, attributes));
+  return absl::OkStatus();
+}
+
+// y[p] = mean over the window;  dx: the operator above
+absl::Status AveragePoolRule(GradientContext& g) {
+  Attributes attributes = Explicit(g.attributes(), g.x().dims(), g.y().dims());
+  attributes.Set("shape", Vector(g.x().dims()));
+  g.dx(0, g.b().Op("onward.AveragePoolGradient", {g.dy()}, attributes));
+  return absl::OkStatus();
+}
+
+// y = mean over space: one window that is the whole input
+absl::Status GlobalAverageRule(GradientContext& g) {
+  const Dims x = g.x().dims();
+  g.dx(0, g.b().Op("onward.AveragePoolGradient", {g.dy()},
+                   {{"kernel_shape", Vector(Spatial(x))}, {"shape", Vector(x)}}));
+  return absl::OkStatus();
+}
+
+// y = max over space;  dx = dy (x == y) / (how many are)
+absl::Status GlobalMaxRule(GradientContext& g) {
+  Builder& b = g.b();
+  Expr largest = b.Cast(b.Op("Equal", {g.x(), g.y()}), g.x().dtype());
+  Expr share = g.dy() / b.ReduceSum(largest, SpatialAxes(g.x().rank()), true);
+  g.dx(0, largest * share);
+  return absl::OkStatus();
+}
+
+// y = (sum over the window of |x|^p)^(1/p)
+absl::Status LowerLpPool(LowerContext& c) {
+  Builder& b = c.b();
+  const double p = static_cast<double>(c.attributes().Int("p", 2));
+  const Dims x = c.x().dims(), y = c.node().output()->dims();
+  Window window = WindowOf(c.attributes(), x, y);
+  for (int i = 0; i < window.axes(); ++i) {
+    // As far as the last window of ceil_mode reaches.
+    const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
+    const int64_t last = (window.output[i] - 1) * window.stride[i] + reach;
+    window.end[i] = std::max<int64_t>(0, last - window.begin[i] - window.input[i]);
+  }
+  Dims one = {1, 1}, image = {x[0] * x[1], 1};
+  one.insert(one.end(), window.kernel.begin(), window.kernel.end());
+  image.insert(image.end(), window.input.begin(), window.input.end());
+  Expr powers = b.Op("Pow", {b.Op("Abs", {c.x()}), b.Like(c.x(), p)});
+  Expr ones = b.Constant(Tensor::Full(c.x().dtype(), one, 1));
+  Expr sums = b.Reshape(b.Op("Conv", {b.Reshape(powers, image), ones},
+                             {{"strides", Vector(window.stride)},
+                              {"dilations", Vector(window.dilation)},
+                              {"pads", window.Pads()}}),
+                        y);
+  c.y(0, b.Op("Pow", {sums, b.Like(c.x(), 1 / p)}));
+  return absl::OkStatus();
+}
+
+absl::Status LowerGlobalLpPool(LowerContext& c) {
+  Builder& b = c.b();
+  const double p = static_cast<double>(c.attributes().Int("p", 2));
+  Expr powers = b.Op("Pow", {b.Op("Abs", {c.x()}), b.Like(c.x(), p)});
+  c.y(0, b.Op("Pow", {b.ReduceSum(powers, SpatialAxes(c.x().rank()), true), b.Like(c.x(), 1 / p)}));
+  return absl::OkStatus();
+}
+
+// Examples that every pooling with windows shares; `extra` is its own attribute.
+Operator Pooling(const std::string& name, const std::string& input, const std::string& extra) {
+  Operator op("", name);
+  const auto add = [&](const std::string& x, const std::string& y, const std::string& attributes) {
+    op.Example(absl::StrCat("g (float[", x, "] ", input, ") => (float[", y, "] y) { y = ", name,
+                            "<", attributes, extra, ">(", input, ") }"));
+  };
+  add("2, 3, 6, 6", "2, 3, 3, 3", "kernel_shape = [2, 2], strides = [2, 2]");
+  add("1, 2, 5, 5", "1, 2, 3, 4", "kernel_shape = [3, 2]");
+  add("1, 2, 6, 5", "1, 2, 3, 3", "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 0, 1]");
+  add("1, 2, 6, 6", "1, 2, 4, 3",
+      "kernel_shape = [3, 3], strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1");
+  add("1, 1, 7, 7", "1, 1, 3, 5", "kernel_shape = [3, 2], dilations = [2, 2]");
+  add("1, 2, 5, 6", "1, 2, 3, 3",
+      "kernel_shape = [3, 2], strides = [2, 2], auto_pad = \"SAME_UPPER\"");
+  add("1, 2, 5, 6", "1, 2, 3, 3",
+      "kernel_shape = [2, 3], strides = [2, 2], auto_pad = \"SAME_LOWER\"");
+  add("1, 2, 5, 6", "1, 2, 2, 2", "kernel_shape = [3, 3], strides = [2, 2], auto_pad = \"VALID\"");
+  add("2, 2, 7", "2, 2, 3", "kernel_shape = [3], strides = [2]");
+  add("1, 2, 3, 4, 3", "1, 2, 2, 3, 2", "kernel_shape = [2, 2, 2]");
+  add("0, 2, 4, 4", "0, 2, 3, 3", "kernel_shape = [2, 2]");
+  add("2, 17, 6, 6", "2, 17, 3, 3", "kernel_shape = [2, 2], strides = [2, 2]");
+  op.Infer(OnnxInferenceAnd(name, CheckImage)).Samples(SamplesFirst);
+  return op;
+}
+
+Operator Global(const std::string& name) {
+  Operator op("", name);
+  op.Example(absl::StrCat("g (float[2, 3, 4, 5] x) => (float[2, 3, 1, 1] y) { y = ", name, "(x) }"))
+      .Example(absl::StrCat("g (float[2, 3, 4] x) => (float[2, 3, 1] y) { y = ", name, "(x) }"))
+      .Example(absl::StrCat("g (float[1, 2, 2, 3, 2] x) => (float[1, 2, 1, 1, 1] y) { y = ", name,
+                            "(x) }"))
+      .Example(
+          absl::StrCat("g (float[2, 18, 3, 3] x) => (float[2, 18, 1, 1] y) { y = ", name, "(x) }"))
+      .Infer(OnnxInferenceAnd(name, CheckImage))
+      .Samples(SamplesFirst);
+  return op;
+}
+
+Operator MaxPool() {
+  Operator op = Pooling("MaxPool", "x", "");
+  op.Example(
+        "g (float[1, 2, 5, 4] x) => (float[1, 2, 4, 3] y, int64[1, 2, 4, 3] i)"
+        " { y, i = MaxPool<kernel_shape = [2, 2]>(x) }")
+      .Example(
+          "g (float[1, 2, 5, 4] x) => (float[1, 2, 4, 3] y, int64[1, 2, 4, 3] i)"
+          " { y, i = MaxPool<kernel_shape = [2, 2], storage_order = 1>(x) }")
+      .Example(
+          "g (int8[1, 1, 4, 4] signed_x) => (int8[1, 1, 3, 3] y)"
+          " { y = MaxPool<kernel_shape = [2, 2]>(signed_x) }")
+      .Example(
+          "g (uint8[1, 1, 4, 4] labels) => (uint8[1, 1, 2, 2] y)"
+          " { y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(labels) }")
+      .Example(
+          "g (float[2, 3, 6, 6] x) => (float[2, 3, 3, 3] y)"
+          " { r = Relu(x) y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r) }")
+      .Gradient(MaxPoolRule);
+  return op;
+}
+
+Operator MaxPoolGradient() {
+  return Operator(kOnward, "MaxPoolGradient")
+      .Infer(InferPoolGradient)
+      .Example(
+          "g (float[2, 3, 3, 3] dy, float[2, 3, 6, 6] x) => (float[2, 3, 6, 6] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [2, 3, 6, 6], kernel_shape = [2, 2],"
+          " strides = [2, 2]>(dy, x) }")
+      .Example(
+          "g (float[2, 17, 3, 3] dy, float[2, 17, 6, 5] x) => (float[2, 17, 6, 5] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [2, 17, 6, 5], kernel_shape = [3, 3],"
+          " strides = [2, 2], pads = [1, 1, 0, 1]>(dy, x) }")
+      .Example(
+          "g (float[1, 2, 4, 3] dy, float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [1, 2, 6, 6], kernel_shape = [3, 3],"
+          " strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1>(dy, x) }")
+      .Example(
+          "g (float[1, 1, 3, 5] dy, float[1, 1, 7, 7] x) => (float[1, 1, 7, 7] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [1, 1, 7, 7], kernel_shape = [3, 2],"
+          " dilations = [2, 2]>(dy, x) }")
+      .Example(
+          "g (float[2, 2, 3] dy, float[2, 2, 7] x) => (float[2, 2, 7] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [2, 2, 7], kernel_shape = [3],"
+          " strides = [2]>(dy, x) }")
+      .Example(
+          "g (float[1, 2, 2, 3, 2] dy, float[1, 2, 3, 4, 3] x) => (float[1, 2, 3, 4, 3] dx)"
+          " { dx = onward.MaxPoolGradient<shape = [1, 2, 3, 4, 3],"
+          " kernel_shape = [2, 2, 2]>(dy, x) }")
+      .Example(
+          "g (float[2, 3, 2, 2] dy, float[2, 3, 6, 5] x) => (float[2, 3, 6, 5] dx)"
+          " { r = Relu(x) dx = onward.MaxPoolGradient<shape = [2, 3, 6, 5],"
+          " kernel_shape = [2, 2], strides = [3, 3]>(dy, r) }")
+      .Lower(LowerMaxPoolGradient)
+      .Samples(SamplesFirst);
+}
+
+Operator AveragePool() {
+  Operator op = Pooling("AveragePool", "x", "");
+  const Operator with_padding = Pooling("AveragePool", "x", ", count_include_pad = 1");
+  for (const std::string& example : with_padding.examples) op.Example(example);
+  op.Gradient(AveragePoolRule);
+  return op;
+}
+
+Operator AveragePoolGradient() {
+  return Operator(kOnward, "AveragePoolGradient")
+      .Infer(InferPoolGradient)
+      .Example(
+          "g (float[2, 3, 3, 3] dy) => (float[2, 3, 6, 6] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [2, 3, 6, 6], kernel_shape = [2, 2],"
+          " strides = [2, 2]>(dy) }")
+      .Example(
+          "g (float[1, 17, 3, 3] dy) => (float[1, 17, 6, 5] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [1, 17, 6, 5], kernel_shape = [3, 3],"
+          " strides = [2, 2], pads = [1, 1, 0, 1]>(dy) }")
+      .Example(
+          "g (float[1, 2, 4, 3] dy) => (float[1, 2, 6, 6] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [1, 2, 6, 6], kernel_shape = [3, 3],"
+          " strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1, count_include_pad = 1>(dy)"
+          " }")
+      .Example(
+          "g (float[1, 1, 3, 5] dy) => (float[1, 1, 7, 7] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [1, 1, 7, 7], kernel_shape = [3, 2],"
+          " dilations = [2, 2]>(dy) }")
+      .Example(
+          "g (float[2, 2, 3] dy) => (float[2, 2, 7] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [2, 2, 7], kernel_shape = [3],"
+          " strides = [2]>(dy) }")
+      .Example(
+          "g (float[2, 3, 1, 1] dy) => (float[2, 3, 4, 5] dx)"
+          " { dx = onward.AveragePoolGradient<shape = [2, 3, 4, 5],"
+          " kernel_shape = [4, 5]>(dy) }")
+      .Lower(LowerAveragePoolGradient)
+      .Gradient(AveragePoolGradientRule)
+      .Samples(SamplesFirst);
+}
+
+}  // namespace
+
+void AddPoolOperators(OperatorFamily& list) {
+  list.push_back(MaxPool());
+  list.push_back(MaxPoolGradient());
+  list.push_back(AveragePool());
+  list.push_back(AveragePoolGradient());
+  list.push_back(Global("GlobalAveragePool").Gradient(GlobalAverageRule));
+  list.push_back(Global("GlobalMaxPool").Gradient(GlobalMaxRule));
+  list.push_back(Pooling("LpPool", "positive_x", ", p = 3").AlwaysLower(LowerLpPool));
+  list.push_back(Global("GlobalLpPool").AlwaysLower(LowerGlobalLpPool));
+}
 
 }  // namespace onward

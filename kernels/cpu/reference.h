@@ -15,9 +15,11 @@ void AddReduceReference(KernelTable& table);
 void AddConvReference(KernelTable& table);
 void AddPoolReference(KernelTable& table);
 void AddNormReference(KernelTable& table);
+void AddSoftmaxReference(KernelTable& table);
 void AddLossReference(KernelTable& table);
 void AddRandomReference(KernelTable& table);
 void AddOptimizerReference(KernelTable& table);
+void AddLayoutReference(KernelTable& table);
 
 }  // namespace onward
 

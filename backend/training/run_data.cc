@@ -1,0 +1,303 @@
+#include "backend/training/run_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backend/data/read_dataset.h"
+#include "backend/runtime/interpreter.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ops/operators.h"
+#include "kernels/kernel.h"
+
+namespace onward {
+namespace {
+
+std::string JoinFiles(const std::vector<NamedFile>& files) {
+  std::vector<std::string> parts;
+  for (const NamedFile& f : files) {
+    parts.push_back(f.name.empty() ? f.path : absl::StrCat(f.name, "=", f.path));
+  }
+  return absl::StrJoin(parts, ",");
+}
+
+// The model's inputs as data must fit them.
+std::vector<InputSpec> InputSpecs(const RunConfig& config, const OnnxModel& model) {
+  std::vector<InputSpec> specs;
+  for (const ModelInput& input : model.inputs()) {
+    InputSpec spec;
+    spec.name = input.name;
+    spec.dtype = input.dtype;
+    for (size_t i = 1; i < input.extents.size(); ++i) {
+      int64_t size = input.extents[i].size;
+      for (const auto& [name, given] : config.dims) {
+        if (name == input.extents[i].symbol || name == absl::StrCat(input.name, ".", i)) {
+          size = given;
+        }
+      }
+      spec.dims.push_back(size);
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+// Extents of the prediction for a batch of two.
+absl::StatusOr<TensorType> PredictionType(const RunConfig& config, const OnnxModel& model,
+                                          const std::vector<FeedSpec>& inputs) {
+  Binding binding;
+  for (const FeedSpec& feed : inputs) {
+    Dims dims = {2};
+    dims.insert(dims.end(), feed.dims.begin(), feed.dims.end());
+    binding.inputs[feed.name] = std::move(dims);
+  }
+  Interpreter evaluator(&StandardOperators(), &CpuKernels());
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                   model.Build(StandardOperators(), &evaluator, binding));
+  const std::string& wanted =
+      config.loss.kind == LossKind::kModelOutput ? config.loss.target : config.prediction;
+  if (wanted.empty() && graph->outputs().size() == 1) return graph->outputs()[0].value->type;
+  const Value* value = graph->FindOutput(wanted);
+  if (value != nullptr) return value->type;
+  std::vector<std::string> names;
+  for (const Graph::Output& o : graph->outputs()) names.push_back(o.name);
+  return WithExitCode(
+      absl::InvalidArgumentError(absl::StrCat(
+          wanted.empty() ? "say by --prediction which output the loss reads"
+                         : absl::StrCat("the model has no output '", wanted, "'"),
+          "; it has ", absl::StrJoin(names, ", "))),
+      ExitCode::kUsage);
+}
+
+LossRequest::Kind KindOf(LossKind kind) {
+  switch (kind) {
+    case LossKind::kCrossEntropy:
+      return LossRequest::Kind::kCrossEntropy;
+    case LossKind::kBinaryCrossEntropy:
+      return LossRequest::Kind::kBinaryCrossEntropy;
+    case LossKind::kMeanSquared:
+      return LossRequest::Kind::kMeanSquared;
+    case LossKind::kMeanAbsolute:
+      return LossRequest::Kind::kMeanAbsolute;
+    case LossKind::kHuber:
+      return LossRequest::Kind::kHuber;
+    case LossKind::kModelOutput:
+      return LossRequest::Kind::kModelOutput;
+    case LossKind::kModelFile:
+    case LossKind::kNone:
+      break;
+  }
+  return LossRequest::Kind::kNone;
+}
+
+LossRequest RequestOf(const RunConfig& config) {
+  const LossConfig& loss = config.loss;
+  LossRequest request;
+  request.kind = KindOf(loss.kind);
+  request.input = static_cast<LossRequest::Input>(loss.input);
+  request.prediction = loss.kind == LossKind::kModelOutput ? loss.target : config.prediction;
+  request.label_smoothing = loss.label_smoothing;
+  request.class_weights = loss.class_weights;
+  request.ignore_index = loss.ignore_index;
+  request.huber_delta = loss.huber_delta;
+  return request;
+}
+
+// How the label column enters: class numbers, or values of the prediction's extents.
+LabelSpec LabelSpecFor(const Column& column, const TensorType& prediction,
+                       const LossRequest& loss) {
+  LabelSpec spec;
+  Dims sample(prediction.dims.begin() + 1, prediction.dims.end());
+  const bool rows_of_shares = IsFloating(column.dtype()) && column.dims() == sample &&
+                              Elements(sample) > 1;
+  if (!TakesClassNumbers(loss.kind) || rows_of_shares) {
+    spec.form = LabelSpec::Form::kValues;
+    spec.dtype = prediction.dtype;
+    spec.dims = sample;
+    return spec;
+  }
+  spec.form = LabelSpec::Form::kClassIndex;
+  spec.dtype = DataType::kInt64;
+  spec.ignore_index = loss.ignore_index;
+  if (sample.size() == 1) {
+    spec.classes = sample[0];
+    return spec;
+  }
+  // One number per position: classes lie on the axis that the labels lack.
+  const Dims without_last(sample.begin(), sample.end() - 1);
+  spec.dims = column.dims();
+  spec.classes = column.dims() == without_last || sample.empty() ? sample.back() : sample[0];
+  return spec;
+}
+
+class Reader {
+ public:
+  Reader(const RunConfig& config, Command command, const OnnxModel& model)
+      : config_(config), command_(command), model_(model), out_(std::make_unique<RunData>()) {}
+
+  absl::StatusOr<std::unique_ptr<RunData>> Read() {
+    out_->loss = RequestOf(config_);
+    const bool labelled = command_ != Command::kPredict &&
+                          out_->loss.kind != LossRequest::Kind::kModelOutput;
+    ASSIGN_OR_RETURN(out_->train.data, ReadOne(config_.data, config_.labels));
+    RETURN_IF_ERROR(FitInputs(&out_->train, true));
+    if (labelled) RETURN_IF_ERROR(FitLabel(&out_->train, true));
+    if (!config_.validation_data.empty()) {
+      out_->validation.emplace();
+      ASSIGN_OR_RETURN(out_->validation->data,
+                       ReadOne(config_.validation_data, config_.validation_labels));
+      RETURN_IF_ERROR(FitInputs(&*out_->validation, false));
+      if (labelled) RETURN_IF_ERROR(FitLabel(&*out_->validation, false));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  absl::StatusOr<Dataset> ReadOne(const std::vector<NamedFile>& data,
+                                  const std::vector<NamedFile>& labels) {
+    DataSpec spec;
+    spec.data = JoinFiles(data);
+    spec.labels = JoinFiles(labels);
+    spec.inputs = InputSpecs(config_, model_);
+    spec.labels_name = kLabelsFeed;
+    absl::StatusOr<Dataset> dataset = ReadDataset(spec);
+    if (!dataset.ok()) return WithExitCode(dataset.status(), ExitCode::kData);
+    Note(dataset->notes);
+    return dataset;
+  }
+
+  absl::StatusOr<TransformOptions> Options() const {
+    TransformOptions options;
+    ASSIGN_OR_RETURN(options.rescale, ParseRatio(config_.rescale));
+    options.allow_non_finite = config_.allow_nan;
+    if (config_.channels == ImageChannels::kFirst) options.channels = ChannelOrder::kFirst;
+    if (config_.channels == ImageChannels::kLast) options.channels = ChannelOrder::kLast;
+    return options;
+  }
+
+  // The first data set decides extents that the model leaves open; later ones must fit.
+  absl::Status FitInputs(FittedData* fitted, bool first) {
+    std::vector<InputSpec> specs = InputSpecs(config_, model_);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const Column* column = fitted->data.Find(specs[i].name);
+      if (column == nullptr) {
+        return WithExitCode(absl::NotFoundError(absl::StrCat(
+                                "no data for the model's input '", specs[i].name, "'")),
+                            ExitCode::kData);
+      }
+      if (!first) specs[i].dims = out_->inputs[i].dims;
+      ASSIGN_OR_RETURN(TransformOptions options, Options());
+      if (config_.standardize && IsFloating(specs[i].dtype)) {
+        RETURN_IF_ERROR(Standardize(*column, i, first, &options));
+      }
+      std::vector<std::string> notes;
+      absl::StatusOr<ColumnTransform> transform = FitInput(*column, specs[i], options, &notes);
+      if (!transform.ok()) return WithExitCode(transform.status(), ExitCode::kData);
+      if (first) Note(notes);
+      if (first) out_->inputs.push_back({specs[i].name, transform->dtype, transform->dims});
+      fitted->columns.push_back({specs[i].name, *std::move(transform)});
+    }
+    return absl::OkStatus();
+  }
+
+  // Mean and deviation of the training data serve all.
+  absl::Status Standardize(const Column& column, size_t input, bool first,
+                           TransformOptions* options) {
+    if (first) {
+      std::vector<std::string> notes;
+      ASSIGN_OR_RETURN(Statistics statistics,
+                       ComputeStatistics(column, StatisticsPer::kChannel, *options, &notes));
+      Note(notes);
+      statistics_.resize(input + 1);
+      statistics_[input] = std::move(statistics);
+    }
+    options->standardise = statistics_[input];
+    return absl::OkStatus();
+  }
+
+  absl::Status FitLabel(FittedData* fitted, bool first) {
+    const Column* column = fitted->data.Find(kLabelsFeed);
+    if (column == nullptr) {
+      return WithExitCode(absl::InvalidArgumentError("the data holds no labels; give --labels"),
+                          ExitCode::kUsage);
+    }
+    if (first) {
+      ASSIGN_OR_RETURN(prediction_, PredictionType(config_, model_, out_->inputs));
+    }
+    if (prediction_.dims.empty()) {
+      return WithExitCode(
+          absl::InvalidArgumentError("the model's output is a single number, not one per sample"),
+          ExitCode::kUsage);
+    }
+    const LabelSpec spec = LabelSpecFor(*column, prediction_, out_->loss);
+    std::vector<std::string> notes;
+    absl::StatusOr<ColumnTransform> transform = FitLabels(*column, spec, &notes);
+    if (!transform.ok()) return WithExitCode(transform.status(), ExitCode::kData);
+    if (first) Note(notes);
+    if (first) {
+      out_->labels = FeedSpec{kLabelsFeed, transform->dtype, transform->dims};
+      out_->loss.label_dtype = transform->dtype;
+      out_->loss.label_dims = transform->dims;
+    }
+    fitted->columns.push_back({kLabelsFeed, *std::move(transform)});
+    return absl::OkStatus();
+  }
+
+  void Note(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+      if (std::find(out_->notes.begin(), out_->notes.end(), note) == out_->notes.end()) {
+        out_->notes.push_back(note);
+      }
+    }
+  }
+
+  const RunConfig& config_;
+  Command command_;
+  const OnnxModel& model_;
+  TensorType prediction_;
+  std::vector<Statistics> statistics_;
+  std::unique_ptr<RunData> out_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunData>> ReadRunData(const RunConfig& config, Command command,
+                                                     const OnnxModel& model) {
+  return Reader(config, command, model).Read();
+}
+
+absl::StatusOr<std::unique_ptr<RunData>> AssumeRunData(const RunConfig& config,
+                                                       const OnnxModel& model) {
+  auto out = std::make_unique<RunData>();
+  out->loss = RequestOf(config);
+  const std::vector<InputSpec> specs = InputSpecs(config, model);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    for (size_t axis = 0; axis < specs[i].dims.size(); ++axis) {
+      if (specs[i].dims[axis] != kDynamic) continue;
+      const std::string& symbol = model.inputs()[i].extents[axis + 1].symbol;
+      return WithExitCode(
+          absl::InvalidArgumentError(absl::StrCat(
+              "input '", specs[i].name, "': axis ", axis + 1, " has no size; give --dim ",
+              symbol.empty() ? absl::StrCat(specs[i].name, ".", axis + 1) : symbol, "=SIZE")),
+          ExitCode::kUsage);
+    }
+    out->inputs.push_back({specs[i].name, specs[i].dtype, specs[i].dims});
+  }
+  if (out->loss.kind == LossRequest::Kind::kModelOutput) return out;
+  ASSIGN_OR_RETURN(const TensorType prediction, PredictionType(config, model, out->inputs));
+  FeedSpec labels{kLabelsFeed, prediction.dtype, {}};
+  if (!prediction.dims.empty()) {
+    labels.dims.assign(prediction.dims.begin() + 1, prediction.dims.end());
+  }
+  if (TakesClassNumbers(out->loss.kind)) {
+    labels.dtype = DataType::kInt64;
+    if (!labels.dims.empty()) labels.dims.pop_back();
+  }
+  out->loss.label_dtype = labels.dtype;
+  out->loss.label_dims = labels.dims;
+  out->labels = std::move(labels);
+  return out;
+}
+
+}  // namespace onward

@@ -1,0 +1,147 @@
+#include "backend/training/session.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "graph/base/status_macros.h"
+#include "graph/passes/optimizer.h"
+#include "graph/passes/training_mode.h"
+
+namespace onward {
+
+absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(
+    const std::vector<FeedSpec>& feeds, int64_t rows, int shards, int sets) {
+  auto out = std::make_unique<FeedBuffers>();
+  out->feeds_ = feeds;
+  const std::vector<int64_t> sizes = ShardSizes(rows, shards);
+  for (int set = 0; set < sets; ++set) {
+    out->memory_.emplace_back();
+    for (const FeedSpec& feed : feeds) {
+      out->memory_.back().emplace_back();
+      for (int64_t size : sizes) {
+        const int64_t bytes =
+            size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype));
+        ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(bytes));
+        out->memory_.back().back().push_back(std::move(memory));
+        out->bytes_ += bytes;
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BatchBuffers> FeedBuffers::ForLoader() const {
+  std::vector<BatchBuffers> out;
+  for (const auto& set : memory_) {
+    out.emplace_back();
+    for (const auto& feed : set) {
+      out.back().emplace_back();
+      for (const DeviceMemory& shard : feed) out.back().back().push_back(shard.data());
+    }
+  }
+  return out;
+}
+
+void* FeedBuffers::Memory(const std::string& feed, int shard, int set) const {
+  for (size_t f = 0; f < feeds_.size(); ++f) {
+    if (feeds_[f].name == feed) return memory_[set][f][shard].data();
+  }
+  return nullptr;
+}
+
+Session::Session(Walk* walk)
+    : walk_(walk), states_(static_cast<int>(walk->options().placement.devices.size())) {}
+
+absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, int64_t rows) {
+  const std::string key = absl::StrCat(static_cast<int>(mode), ":", rows, ":",
+                                       reinterpret_cast<uintptr_t>(&buffers));
+  const auto it = executors_.find(key);
+  if (it != executors_.end()) return it->second.get();
+  absl::StatusOr<Plan> plan = mode == Mode::kTrain      ? walk_->TrainingPlan(rows)
+                              : mode == Mode::kEvaluate ? walk_->EvaluationPlan(rows)
+                                                        : walk_->PredictionPlan(rows);
+  if (!plan.ok()) return plan.status();
+  RETURN_IF_ERROR(states_.Add(*plan));
+  ExecutorOptions options;
+  options.feed_sets = buffers.sets();
+  options.feed_memory = [&buffers](const std::string& feed, int shard, int set) {
+    return buffers.Memory(feed, shard, set);
+  };
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   Executor::Create(*std::move(plan), CpuKernels(), &states_, options));
+  // Where each shard's samples begin in the batch: for random numbers.
+  const std::vector<int64_t>& sizes = executor->plan().shard_sizes;
+  int64_t offset = 0;
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    for (int set = 0; set < buffers.sets(); ++set) {
+      executor->SetShardScalar(kSampleOffsetFeed, static_cast<int>(s),
+                               static_cast<double>(offset), set);
+    }
+    offset += sizes[s];
+  }
+  Executor* raw = executor.get();
+  executors_[key] = std::move(executor);
+  return raw;
+}
+
+absl::StatusOr<Executor*> Session::TrainingExecutor(const FeedBuffers& buffers, int64_t rows) {
+  return Get(Mode::kTrain, buffers, rows);
+}
+
+absl::Status Session::Measure(Mode mode, const FeedBuffers& buffers, int set, int64_t rows,
+                              double learning_rate, std::vector<MetricSum>* sums) {
+  ASSIGN_OR_RETURN(Executor * executor, Get(mode, buffers, rows));
+  if (mode == Mode::kTrain) executor->SetScalar(kLearningRateFeed, learning_rate, set);
+  RETURN_IF_ERROR(executor->Run(set));
+  const TensorView metrics = executor->Output(kMetricsOutput);
+  const int64_t n = metrics.type.elements();
+  sums->resize(n / 2);
+  for (int64_t i = 0; i < n / 2; ++i) {
+    (*sums)[i] = {metrics.as<double>()[2 * i], metrics.as<double>()[2 * i + 1]};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::Train(const FeedBuffers& buffers, int set, int64_t rows,
+                            double learning_rate, std::vector<MetricSum>* sums) {
+  return Measure(Mode::kTrain, buffers, set, rows, learning_rate, sums);
+}
+
+absl::Status Session::Evaluate(const FeedBuffers& buffers, int set, int64_t rows,
+                               std::vector<MetricSum>* sums) {
+  return Measure(Mode::kEvaluate, buffers, set, rows, 0, sums);
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Session::Predict(
+    const FeedBuffers& buffers, int set, int64_t rows) {
+  ASSIGN_OR_RETURN(Executor * executor, Get(Mode::kPredict, buffers, rows));
+  RETURN_IF_ERROR(executor->Run(set));
+  std::vector<std::pair<std::string, Tensor>> out;
+  const Plan& plan = executor->plan();
+  for (const PlanOutput& o : plan.outputs) {
+    if (o.device != 0) continue;
+    // The devices' rows, one behind the other.
+    TensorType type = executor->Output(o.name, 0).type;
+    if (type.dims.empty()) {
+      Tensor scalar(type.dtype, {});
+      std::memcpy(scalar.data(), executor->Output(o.name, 0).data, scalar.bytes());
+      out.emplace_back(o.name, std::move(scalar));
+      continue;
+    }
+    type.dims[0] = 0;
+    for (size_t d = 0; d < plan.devices.size(); ++d) {
+      type.dims[0] += executor->Output(o.name, static_cast<int>(d)).type.dims[0];
+    }
+    Tensor all(type.dtype, type.dims);
+    char* to = static_cast<char*>(all.data());
+    for (size_t d = 0; d < plan.devices.size(); ++d) {
+      const TensorView part = executor->Output(o.name, static_cast<int>(d));
+      std::memcpy(to, part.data, part.type.bytes());
+      to += part.type.bytes();
+    }
+    out.emplace_back(o.name, std::move(all));
+  }
+  return out;
+}
+
+}  // namespace onward

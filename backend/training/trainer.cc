@@ -1,0 +1,283 @@
+#include "backend/training/trainer.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <cstring>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/onnx/export.h"
+
+namespace onward {
+namespace {
+
+int CoresOfThisProcess() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+OptimizerSpec OptimizerSpecOf(const OptimizerConfig& given) {
+  const OptimizerConfig config = ResolveOptimizer(given);
+  OptimizerSpec spec;
+  switch (config.kind) {
+    case OptimizerKind::kSgd:
+      spec.rule = OptimizerSpec::Rule::kSgd;
+      break;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      spec.rule = OptimizerSpec::Rule::kAdam;
+      break;
+    case OptimizerKind::kRmsprop:
+      spec.rule = OptimizerSpec::Rule::kRmsProp;
+      break;
+    case OptimizerKind::kAdagrad:
+      spec.rule = OptimizerSpec::Rule::kAdagrad;
+      break;
+  }
+  spec.formula =
+      config.form == OptimizerForm::kKeras ? FormulaOf::kKeras : FormulaOf::kPyTorch;
+  spec.decoupled = config.form == OptimizerForm::kKeras || config.kind == OptimizerKind::kAdamW;
+  spec.momentum = config.momentum;
+  spec.nesterov = config.nesterov;
+  spec.beta1 = config.beta_1;
+  spec.beta2 = config.beta_2;
+  spec.rho = config.rho.value_or(0.9);
+  spec.epsilon = config.epsilon.value_or(1e-7);
+  spec.initial_accumulator = config.initial_accumulator.value_or(0);
+  spec.weight_decay = config.weight_decay.value_or(0);
+  spec.clip_value = config.clip_value;
+  return spec;
+}
+
+MetricRequest RequestOf(const MetricConfig& metric) {
+  return {static_cast<MetricRequest::Kind>(metric.kind), metric.k};
+}
+
+}  // namespace
+
+Placement PlacementOf(const RunConfig& config) {
+  Placement placement;
+  placement.devices = config.devices;
+  if (placement.devices.empty()) placement.devices = {Device{}};
+  const int devices = static_cast<int>(placement.devices.size());
+  placement.threads = std::max(devices, config.threads > 0 ? config.threads : CoresOfThisProcess());
+  placement.fixed_shards = config.shards > 0;
+  placement.shards = placement.fixed_shards ? std::max(config.shards, devices)
+                                            : devices * static_cast<int>(config.accumulate);
+  placement.bucket_bytes = static_cast<int64_t>(config.bucket_mb * (1 << 20));
+  return placement;
+}
+
+WalkOptions WalkOptionsOf(const RunConfig& config, const RunData& data) {
+  WalkOptions options;
+  options.inputs = data.inputs;
+  options.loss = data.loss;
+  for (const MetricConfig& m : config.metrics) options.metrics.push_back(RequestOf(m));
+  options.parameters = {config.freeze, config.train_only, config.untie, config.keep_tied};
+  options.optimizer = OptimizerSpecOf(config.optimizer);
+  options.clip_norm = config.optimizer.clip_norm;
+  options.seed = static_cast<int64_t>(config.seed);
+  options.placement = PlacementOf(config);
+  return options;
+}
+
+Trainer::Trainer(const RunConfig& config, RunListener listener)
+    : config_(config), listener_(std::move(listener)) {}
+Trainer::~Trainer() = default;
+
+void Trainer::Say(const std::string& line) const {
+  if (listener_.note) listener_.note(line);
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const RunConfig& config, Command command,
+                                                         RunListener listener) {
+  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(listener)));
+  RETURN_IF_ERROR(trainer->Prepare(command));
+  return trainer;
+}
+
+absl::Status Trainer::Prepare(Command command) {
+  ASSIGN_OR_RETURN(model_, OnnxModel::Load(config_.model));
+  ASSIGN_OR_RETURN(data_, ReadRunData(config_, command, *model_));
+  for (const std::string& note : data_->notes) Say(note);
+  ASSIGN_OR_RETURN(walk_,
+                   Walk::Create(model_.get(), WalkOptionsOf(config_, *data_), listener_.stage));
+  for (const std::string& note : walk_->notes()) Say(note);
+  session_ = std::make_unique<Session>(walk_.get());
+  const int64_t rows = data_->train.data.rows();
+  if (command != Command::kTrain) {
+    return MakeLoader(data_->train, {0, rows}, false, &validation_loader_, &validation_buffers_);
+  }
+  // The last part of the data may be set aside for validation.
+  const int64_t kept = rows - static_cast<int64_t>(static_cast<double>(rows) *
+                                                   config_.validation_split);
+  RETURN_IF_ERROR(MakeLoader(data_->train, {0, kept}, true, &train_loader_, &train_buffers_));
+  const int64_t batch = std::min(config_.batch_size * config_.accumulate, kept);
+  RETURN_IF_ERROR(session_->TrainingExecutor(*train_buffers_, batch).status());
+  if (data_->validation.has_value()) {
+    return MakeLoader(*data_->validation, {0, data_->validation->data.rows()}, false,
+                      &validation_loader_, &validation_buffers_);
+  }
+  if (kept == rows) return absl::OkStatus();
+  return MakeLoader(data_->train, {kept, rows}, false, &validation_loader_, &validation_buffers_);
+}
+
+absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool training,
+                                 std::unique_ptr<Loader>* loader,
+                                 std::unique_ptr<FeedBuffers>* buffers) const {
+  constexpr int kBuffers = 3;
+  std::vector<FeedSpec> feeds;
+  for (const LoaderColumn& c : data.columns) {
+    feeds.push_back({c.name, c.transform.dtype, c.transform.dims});
+  }
+  LoaderOptions options;
+  // The buffers are sized by the batch: it is no larger than what there is.
+  options.batch_size = std::min(config_.batch_size * (training ? config_.accumulate : 1),
+                                std::max<int64_t>(rows.size(), 1));
+  options.first_row = rows.begin;
+  options.end_row = rows.end;
+  options.shuffle = training && config_.shuffle;
+  options.seed = config_.seed;
+  options.drop_last = training && config_.drop_last;
+  options.shards = PlacementOf(config_).shards;
+  options.buffers = kBuffers;
+  ASSIGN_OR_RETURN(*buffers,
+                   FeedBuffers::Create(feeds, options.batch_size, options.shards, kBuffers));
+  ASSIGN_OR_RETURN(*loader,
+                   Loader::Create(&data.data, data.columns, options, (*buffers)->ForLoader()));
+  return absl::OkStatus();
+}
+
+MetricSums Trainer::EmptySums() const {
+  std::vector<std::string> names = {"loss"};
+  for (const MetricConfig& m : config_.metrics) names.push_back(m.name);
+  return MetricSums(std::move(names));
+}
+
+absl::StatusOr<Measured> Trainer::EvaluateAll(const std::string& prefix) {
+  MetricSums sums = EmptySums();
+  std::vector<MetricSum> step;
+  RETURN_IF_ERROR(validation_loader_->Start(0, 0, 1));
+  for (;;) {
+    ASSIGN_OR_RETURN(Batch batch, validation_loader_->Next());
+    if (!batch) return sums.Values(prefix);
+    RETURN_IF_ERROR(session_->Evaluate(*validation_buffers_, batch.buffer(), batch.rows(), &step));
+    RETURN_IF_ERROR(Annotate(sums.Add(0, step), "evaluation"));
+  }
+}
+
+absl::StatusOr<Measured> Trainer::Evaluate() { return EvaluateAll(""); }
+
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Trainer::Predict() {
+  std::vector<std::pair<std::string, Tensor>> all;
+  const int64_t rows = data_->train.data.rows();
+  int64_t done = 0;
+  RETURN_IF_ERROR(validation_loader_->Start(0, 0, 1));
+  for (;;) {
+    ASSIGN_OR_RETURN(Batch batch, validation_loader_->Next());
+    if (!batch) return all;
+    const int64_t batch_rows = batch.rows();
+    ASSIGN_OR_RETURN(auto outputs,
+                     session_->Predict(*validation_buffers_, batch.buffer(), batch_rows));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& part = outputs[i].second;
+      if (all.size() <= i) {
+        Dims dims = part.dims();
+        if (!dims.empty()) dims[0] = rows * dims[0] / batch_rows;
+        ASSIGN_OR_RETURN(Tensor whole, Tensor::Allocate(part.dtype(), dims));
+        all.emplace_back(outputs[i].first, std::move(whole));
+      }
+      Tensor& whole = all[i].second;
+      const int64_t offset = part.dims().empty() ? 0 : part.bytes() / batch_rows * done;
+      std::memcpy(static_cast<char*>(whole.data()) + offset, part.data(), part.bytes());
+    }
+    done += batch_rows;
+  }
+}
+
+namespace {
+
+// Which changes to the file a parameter's value means.
+class ChangeList {
+ public:
+  explicit ChangeList(const OnnxModel& model) : model_(model) {
+    for (const auto& [name, tensor] : model.initializers()) initializers_.insert(name);
+  }
+
+  void Add(const Parameter& p, Tensor tensor) {
+    auto value = std::make_shared<const Tensor>(std::move(tensor));
+    for (const auto& [ordinal, input] : p.uses) {
+      changes_.splits.push_back({model_.NodeOutput(ordinal), input, p.state, value});
+    }
+    if (!p.uses.empty()) return;
+    auto& list = initializers_.contains(p.initializer) ? changes_.values : changes_.restored;
+    list.emplace_back(p.initializer, std::move(value));
+  }
+
+  const ExportChanges& changes() const { return changes_; }
+
+ private:
+  const OnnxModel& model_;
+  absl::flat_hash_set<std::string> initializers_;
+  ExportChanges changes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> Trainer::Export(const std::string& path) const {
+  ChangeList list(*model_);
+  for (const auto* parameters : {&walk_->parameters().list, &walk_->statistics()}) {
+    for (const Parameter& p : *parameters) {
+      if (p.frozen || !session_->states().Has(p.state)) continue;
+      list.Add(p, session_->states().Read(p.state));
+    }
+  }
+  return ExportModel(*model_, list.changes(), path);
+}
+
+nlohmann::json OriginsToJson(const Walk& walk) {
+  nlohmann::json origins = nlohmann::json::array();
+  for (const auto* parameters : {&walk.parameters().list, &walk.statistics()}) {
+    for (const Parameter& p : *parameters) {
+      if (p.frozen) continue;
+      origins.push_back({{"state", p.state}, {"initializer", p.initializer}, {"uses", p.uses}});
+    }
+  }
+  return origins;
+}
+
+absl::StatusOr<std::vector<std::string>> ExportCheckpoint(const OnnxModel& model,
+                                                          const std::string& checkpoint,
+                                                          const std::string& path) {
+  ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(checkpoint));
+  ChangeList list(model);
+  try {
+    for (const nlohmann::json& origin : reader.training().at("origins")) {
+      Parameter p;
+      p.state = origin.at("state").get<std::string>();
+      p.initializer = origin.at("initializer").get<std::string>();
+      p.uses = origin.at("uses").get<std::vector<std::pair<int64_t, int>>>();
+      ASSIGN_OR_RETURN(Tensor value, reader.Read(p.state));
+      list.Add(p, std::move(value));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return WithExitCode(absl::InvalidArgumentError(
+                            absl::StrCat(checkpoint, ": does not say which initializers it holds")),
+                        ExitCode::kNoCheckpoint);
+  }
+  absl::StatusOr<std::vector<std::string>> changes = ExportModel(model, list.changes(), path);
+  if (changes.ok() || ExitCodeOf(changes.status()) != ExitCode::kInternal) return changes;
+  // What does not fit was made from another model.
+  return absl::Status(WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(checkpoint, ": is not of ", model.path(), ": ",
+                                                 changes.status().message())),
+      ExitCode::kNoCheckpoint));
+}
+
+}  // namespace onward

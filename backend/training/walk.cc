@@ -1,0 +1,186 @@
+#include "backend/training/walk.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
+#include "graph/ir/verifier.h"
+#include "graph/passes/autodiff.h"
+#include "graph/passes/cross_shards.h"
+#include "graph/passes/optimizer.h"
+#include "graph/passes/sample_axis.h"
+#include "graph/passes/simplify.h"
+#include "graph/passes/training_mode.h"
+
+namespace onward {
+namespace {
+
+absl::StatusOr<Value*> One(Graph* graph, const OperatorSet& operators, const Value* like) {
+  Builder b(graph, &operators);
+  Expr one = b.Scalar(like->dtype(), 1);
+  RETURN_IF_ERROR(b.status());
+  return one.value();
+}
+
+}  // namespace
+
+Walk::Walk(const OnnxModel* model, WalkOptions options, StageObserver observer)
+    : model_(model), options_(std::move(options)), observer_(std::move(observer)),
+      operators_(StandardOperators()), evaluator_(&operators_, &CpuKernels()),
+      oracle_(&CpuKernels()) {}
+
+absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkOptions options,
+                                                   StageObserver observer) {
+  std::unique_ptr<Walk> walk(new Walk(model, std::move(options), std::move(observer)));
+  RETURN_IF_ERROR(Annotate(walk->DecideParameters(), model->path()));
+  return walk;
+}
+
+absl::Status Walk::Observe(const std::string& stage, const Graph& graph) const {
+  RETURN_IF_ERROR(Annotate(Verify(graph), absl::StrCat("after stage '", stage, "'")));
+  return observer_ ? observer_(stage, graph) : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples) const {
+  Binding binding;
+  for (const FeedSpec& feed : options_.inputs) {
+    Dims dims = {samples};
+    dims.insert(dims.end(), feed.dims.begin(), feed.dims.end());
+    binding.inputs[feed.name] = std::move(dims);
+  }
+  return model_->Build(operators_, &evaluator_, binding);
+}
+
+// Parameters are told from a step in training form; every later graph of the model
+// makes the same states.
+absl::Status Walk::DecideParameters() {
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(2));
+  TrainingModeOptions mode{options_.dropout, options_.seed};
+  ASSIGN_OR_RETURN(TrainingModeNotes changes, ToTrainingMode(graph.get(), operators_, mode));
+  statistics_ = std::move(changes.statistics);
+  if (options_.loss.kind == LossRequest::Kind::kNone) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
+  notes_ = loss.notes;
+  if (changes.dropouts > 0) {
+    notes_.push_back(absl::StrCat(changes.dropouts, " Dropout nodes draw masks"));
+  }
+  if (changes.normalizations > 0) {
+    notes_.push_back(absl::StrCat(changes.normalizations,
+                                  " BatchNormalization nodes use the statistics of the batch"));
+  }
+  ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
+  notes_.insert(notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
+  if (splits()) RETURN_IF_ERROR(CheckSplittable(*graph, loss.numerator));
+  return absl::OkStatus();
+}
+
+// ---- The three steps. Each reads like a table of contents.
+
+absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
+  RETURN_IF_ERROR(Observe("import", *graph));
+  TrainingModeOptions mode{options_.dropout, options_.seed};
+  RETURN_IF_ERROR(ToTrainingMode(graph.get(), operators_, mode).status());
+  RETURN_IF_ERROR(Observe("training", *graph));
+  ASSIGN_OR_RETURN(LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  ASSIGN_OR_RETURN(Value * metrics,
+                   AttachMetrics(graph.get(), operators_, loss, options_.metrics));
+  RETURN_IF_ERROR(Observe("loss", *graph));
+
+  std::vector<State*> trained;
+  std::vector<Value*> targets;
+  for (const auto& state : graph->states()) {
+    if (state->kind != State::Kind::kParameter) continue;
+    trained.push_back(state.get());
+    targets.push_back(state->current);
+  }
+  ASSIGN_OR_RETURN(Value * one, One(graph.get(), operators_, loss.numerator));
+  ASSIGN_OR_RETURN(std::vector<Value*> gradients,
+                   AppendGradients(graph.get(), operators_, {{loss.numerator, one}}, targets));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i] == nullptr) {
+      return WithExitCode(absl::FailedPreconditionError(absl::StrCat(
+                              "parameter '", trained[i]->name, "' does not reach the loss")),
+                          ExitCode::kUntrainable);
+    }
+  }
+  RETURN_IF_ERROR(Observe("gradients", *graph));
+
+  if (splits()) {
+    std::vector<Value*> crossing = gradients;
+    crossing.push_back(loss.denominator);
+    crossing.push_back(metrics);
+    ASSIGN_OR_RETURN(std::vector<Value*> sums,
+                     ReduceAcrossShards(graph.get(), operators_, crossing));
+    metrics = sums.back();
+    sums.pop_back();
+    loss.denominator = sums.back();
+    sums.pop_back();
+    gradients = std::move(sums);
+    RETURN_IF_ERROR(CombineStatistics(graph.get(), operators_));
+  }
+  std::vector<TrainedParameter> updates;
+  for (size_t i = 0; i < trained.size(); ++i) updates.push_back({trained[i], gradients[i]});
+  RETURN_IF_ERROR(AttachOptimizer(graph.get(), operators_, options_.optimizer, options_.clip_norm,
+                                  updates, loss.denominator));
+  graph->ClearOutputs();
+  graph->AddOutput(kMetricsOutput, metrics);
+  RETURN_IF_ERROR(Observe("optimizer", *graph));
+  RETURN_IF_ERROR(Optimize(graph.get()));
+  return graph;
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Walk::EvaluationStep(int64_t samples) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
+  RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
+  ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  ASSIGN_OR_RETURN(Value * metrics,
+                   AttachMetrics(graph.get(), operators_, loss, options_.metrics));
+  if (splits()) {
+    ASSIGN_OR_RETURN(std::vector<Value*> sums,
+                     ReduceAcrossShards(graph.get(), operators_, {metrics}));
+    metrics = sums[0];
+  }
+  graph->ClearOutputs();
+  graph->AddOutput(kMetricsOutput, metrics);
+  RETURN_IF_ERROR(Optimize(graph.get()));
+  return graph;
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Walk::PredictionStep(int64_t samples) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
+  RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  RETURN_IF_ERROR(Optimize(graph.get()));
+  return graph;
+}
+
+absl::Status Walk::Optimize(Graph* graph) {
+  RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
+  RETURN_IF_ERROR(Observe("simplified", *graph));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> Walk::PlanOf(const ReplicaStep& step, int64_t samples) {
+  ASSIGN_OR_RETURN(const ReplicatedStep replicated, Place(step, samples, options_.placement));
+  RETURN_IF_ERROR(Observe("replicated", *replicated.graph));
+  absl::StatusOr<Plan> plan = MakePlan(replicated, oracle_, &layouts_);
+  if (!plan.ok()) return Annotate(plan.status(), model_->path());
+  return plan;
+}
+
+absl::StatusOr<Plan> Walk::TrainingPlan(int64_t samples) {
+  return PlanOf([this](int64_t n) { return TrainingStep(n); }, samples);
+}
+
+absl::StatusOr<Plan> Walk::EvaluationPlan(int64_t samples) {
+  return PlanOf([this](int64_t n) { return EvaluationStep(n); }, samples);
+}
+
+absl::StatusOr<Plan> Walk::PredictionPlan(int64_t samples) {
+  return PlanOf([this](int64_t n) { return PredictionStep(n); }, samples);
+}
+
+}  // namespace onward

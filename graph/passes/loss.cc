@@ -1,0 +1,271 @@
+#include "graph/passes/loss.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
+#include "graph/passes/loss_terms.h"
+
+namespace onward {
+namespace {
+
+absl::Status Usage(std::string message) {
+  return WithExitCode(absl::InvalidArgumentError(std::move(message)), ExitCode::kUsage);
+}
+
+absl::StatusOr<Value*> FindPrediction(const Graph& graph, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Graph::Output& o : graph.outputs()) names.push_back(o.name);
+  if (name.empty()) {
+    if (names.size() == 1) return graph.outputs()[0].value;
+    return Usage(absl::StrCat("the model has ", names.size(), " outputs (",
+                              absl::StrJoin(names, ", "), "); say by --prediction which one the "
+                              "loss reads"));
+  }
+  Value* value = graph.FindOutput(name);
+  if (value == nullptr) {
+    return Usage(absl::StrCat("the model has no output '", name, "'; it has ",
+                              absl::StrJoin(names, ", ")));
+  }
+  return value;
+}
+
+// The operator that makes a value, past nodes that change nothing; empty for none.
+const Node* MakerOf(const Value* value) {
+  const Node* node = value->producer;
+  while (node != nullptr && node->op().id() == "Identity" && node->input(0)->producer != nullptr) {
+    node = node->input(0)->producer;
+  }
+  return node;
+}
+
+// Which axis of the prediction counts classes.
+absl::StatusOr<int> ClassAxis(const Value& prediction, const LossRequest& request) {
+  const int rank = prediction.rank();
+  if (rank < 2) {
+    return Usage(absl::StrCat("a cross entropy needs scores of rank 2 or more, but '",
+                              prediction.name, "' is ", ToString(prediction.type)));
+  }
+  if (rank == 2) return 1;
+  if (IsFloating(request.label_dtype)) return rank - 1;   // a row of class shares: Keras' order
+  // PyTorch puts classes on axis 1, Keras and language models last: the labels decide.
+  const auto fits = [&](int axis) {
+    Dims rest;
+    for (int i = 1; i < rank; ++i) {
+      if (i != axis) rest.push_back(prediction.dims()[i]);
+    }
+    return rest == request.label_dims;
+  };
+  if (fits(rank - 1)) return rank - 1;
+  if (fits(1)) return 1;
+  return Usage(absl::StrCat("labels of extents ", ToString(request.label_dims),
+                            " per sample do not fit scores ", ToString(prediction.type)));
+}
+
+LossSpec::Scores FormOf(LossRequest::Input input) {
+  switch (input) {
+    case LossRequest::Input::kProbabilities:
+      return LossSpec::Scores::kProbabilities;
+    case LossRequest::Input::kLogProbabilities:
+      return LossSpec::Scores::kLogProbabilities;
+    default:
+      return LossSpec::Scores::kLogits;
+  }
+}
+
+LossSpec::Measure MeasureOf(LossRequest::Kind kind) {
+  switch (kind) {
+    case LossRequest::Kind::kBinaryCrossEntropy:
+      return LossSpec::Measure::kBinaryCrossEntropy;
+    case LossRequest::Kind::kMeanSquared:
+      return LossSpec::Measure::kMeanSquared;
+    case LossRequest::Kind::kMeanAbsolute:
+      return LossSpec::Measure::kMeanAbsolute;
+    case LossRequest::Kind::kHuber:
+      return LossSpec::Measure::kHuber;
+    default:
+      return LossSpec::Measure::kCrossEntropy;
+  }
+}
+
+// What the loss reads, and in what form.
+struct Scores {
+  Value* value = nullptr;
+  LossRequest::Input form = LossRequest::Input::kLogits;
+  std::string note;
+};
+
+// A Softmax, LogSoftmax or Sigmoid at the end is looked through.
+Scores FindScores(Value* prediction, const LossRequest& request, bool binary, int class_axis) {
+  Scores out{prediction, request.input, ""};
+  const Node* maker = MakerOf(prediction);
+  const std::string op = maker == nullptr ? "" : maker->op().id();
+  const std::string wanted = binary ? "Sigmoid" : "Softmax";
+  const auto on_class_axis = [&] {
+    const int64_t axis = maker->attributes.Int("axis", -1);
+    return (axis < 0 ? axis + prediction->rank() : axis) == class_axis;
+  };
+  const bool ends_so = op == wanted && (binary || on_class_axis());
+  const bool ends_in_log = !binary && op == "LogSoftmax" && on_class_axis();
+  const bool may_be_probabilities = request.input == LossRequest::Input::kAuto ||
+                                    request.input == LossRequest::Input::kProbabilities;
+  const bool may_be_logs = request.input == LossRequest::Input::kAuto ||
+                           request.input == LossRequest::Input::kLogProbabilities;
+  if ((ends_so && may_be_probabilities) || (ends_in_log && may_be_logs)) {
+    out.value = maker->input(0);
+    out.form = LossRequest::Input::kLogits;
+    out.note = absl::StrCat("the model ends in ", op, ": cross entropy is taken from the logits "
+                            "before it; the exported model keeps it");
+  } else if (request.input == LossRequest::Input::kAuto) {
+    out.form = LossRequest::Input::kLogits;
+    out.note = absl::StrCat("the model does not end in ", wanted,
+                            ": its output is taken for logits");
+  }
+  return out;
+}
+
+Expr LabelsFeed(Graph* graph, Builder* b, const Value& prediction, const LossRequest& request) {
+  Value* fed = graph->FindInput(kLabelsFeed);
+  if (fed == nullptr) {
+    Dims dims = {prediction.dims()[0]};
+    dims.insert(dims.end(), request.label_dims.begin(), request.label_dims.end());
+    fed = graph->AddInput(kLabelsFeed, {request.label_dtype, std::move(dims), {}});
+    fed->feed = kLabelsFeed;
+  }
+  return b->Wrap(fed);
+}
+
+// [n, ..., classes] as [rows, classes]; [n, classes, ...] likewise by a transpose.
+Expr AsRows(Builder* b, Expr scores, int class_axis) {
+  if (!scores || scores.rank() == 2) return scores;
+  std::vector<int64_t> permutation;
+  for (int i = 0; i < scores.rank(); ++i) {
+    if (i != class_axis) permutation.push_back(i);
+  }
+  permutation.push_back(class_axis);
+  const int64_t classes = scores.dims()[class_axis];
+  Expr last = b->Transpose(scores, permutation);
+  return b->Reshape(last, {Elements(scores.dims()) / std::max<int64_t>(classes, 1), classes});
+}
+
+absl::StatusOr<LossValues> CategoricalCrossEntropy(Graph* graph, Builder* b,
+                                                   const LossRequest& request,
+                                                   Value* prediction) {
+  ASSIGN_OR_RETURN(const int class_axis, ClassAxis(*prediction, request));
+  const Scores found = FindScores(prediction, request, false, class_axis);
+  LossValues out;
+  out.prediction = prediction;
+  if (!found.note.empty()) out.notes.push_back(found.note);
+  Expr labels = LabelsFeed(graph, b, *prediction, request);
+  LossSpec spec;
+  spec.measure = LossSpec::Measure::kCrossEntropy;
+  spec.scores = FormOf(found.form);
+  spec.class_axis = class_axis;
+  spec.label_smoothing = request.label_smoothing;
+  spec.class_weights = request.class_weights;
+  spec.ignore_index = request.ignore_index;
+  ASSIGN_OR_RETURN(const LossTerms terms,
+                   BuildLossTerms(*b, spec, b->Wrap(found.value), labels, Expr()));
+  out.numerator = terms.numerator.value();
+  out.denominator = terms.denominator.value();
+  // For metrics: a row of scores and a class number for each label.
+  const bool shares = IsFloating(request.label_dtype);
+  Expr scores = AsRows(b, b->Wrap(found.value), class_axis);
+  if (shares) labels = AsRows(b, labels, class_axis);
+  if (!shares) labels = b->Reshape(labels, {scores.dims()[0]});
+  RETURN_IF_ERROR(b->status());
+  out.scores = scores.value();
+  Expr classes = shares ? b->Op("ArgMax", {labels}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}})
+                        : b->Cast(labels, DataType::kInt64);
+  out.labels = classes.value();
+  if (request.ignore_index.has_value() && !shares) {
+    Expr ignored = b->Op("Equal", {classes, b->Scalar(DataType::kInt64,
+                                                      static_cast<double>(*request.ignore_index))});
+    out.counted = b->Cast(b->Op("Not", {ignored}), scores.dtype()).value();
+  }
+  RETURN_IF_ERROR(b->status());
+  return out;
+}
+
+absl::StatusOr<LossValues> Elementwise(Graph* graph, Builder* b, const LossRequest& request,
+                                       Value* prediction) {
+  const bool binary = request.kind == LossRequest::Kind::kBinaryCrossEntropy;
+  LossValues out;
+  out.prediction = prediction;
+  Scores found{prediction, LossRequest::Input::kLogits, ""};
+  if (binary) found = FindScores(prediction, request, true, 0);
+  if (!found.note.empty()) out.notes.push_back(found.note);
+  Expr labels = LabelsFeed(graph, b, *prediction, request);
+  Expr scores = b->Wrap(found.value);
+  if (Elements(labels.dims()) != Elements(scores.dims())) {
+    return Usage(absl::StrCat("labels of extents ", ToString(request.label_dims),
+                              " per sample do not fit the output '", prediction->name, "', which is ",
+                              ToString(prediction->type)));
+  }
+  labels = b->Reshape(b->Cast(labels, scores.dtype()), scores.dims());
+  LossSpec spec;
+  spec.measure = MeasureOf(request.kind);
+  spec.scores = FormOf(found.form);
+  spec.label_smoothing = request.label_smoothing;
+  spec.huber_delta = request.huber_delta;
+  ASSIGN_OR_RETURN(const LossTerms terms, BuildLossTerms(*b, spec, scores, labels, Expr()));
+  out.numerator = terms.numerator.value();
+  out.denominator = terms.denominator.value();
+  out.labels = labels.value();
+  if (binary) {
+    out.scores = scores.value();
+    out.threshold = found.form == LossRequest::Input::kLogits ? 0 : 0.5;
+  }
+  RETURN_IF_ERROR(b->status());
+  return out;
+}
+
+// A loss that the model computes: one number per sample, or a mean over them.
+absl::StatusOr<LossValues> ModelOutput(Builder* b, Value* prediction) {
+  LossValues out;
+  out.prediction = prediction;
+  Expr loss = b->Wrap(prediction);
+  if (!IsFloating(loss.dtype())) {
+    return Usage(absl::StrCat("the loss '", prediction->name, "' is ", ToString(prediction->type),
+                              ", expected a floating-point output"));
+  }
+  const double count = static_cast<double>(Elements(loss.dims()));
+  out.numerator = b->Op("ReduceSum", {loss}, {{"keepdims", int64_t{0}}}).value();
+  out.denominator = b->Scalar(loss.dtype(), count).value();
+  RETURN_IF_ERROR(b->status());
+  return out;
+}
+
+}  // namespace
+
+bool TakesClassNumbers(LossRequest::Kind kind) {
+  return kind == LossRequest::Kind::kCrossEntropy;
+}
+
+absl::StatusOr<LossValues> AttachLoss(Graph* graph, const OperatorSet& operators,
+                                      const LossRequest& request) {
+  ASSIGN_OR_RETURN(Value * prediction, FindPrediction(*graph, request.prediction));
+  Builder b(graph, &operators);
+  b.SetPhase(Phase::kLoss);
+  b.SetScope("loss");
+  b.SetSource("loss");
+  if (request.kind != LossRequest::Kind::kModelOutput && prediction->rank() < 1) {
+    return Usage(absl::StrCat("output '", prediction->name, "' is a single number, no prediction "
+                              "per sample; --loss output:", prediction->name, " trains on it"));
+  }
+  switch (request.kind) {
+    case LossRequest::Kind::kCrossEntropy:
+      return CategoricalCrossEntropy(graph, &b, request, prediction);
+    case LossRequest::Kind::kModelOutput:
+      return ModelOutput(&b, prediction);
+    case LossRequest::Kind::kNone:
+      return absl::InternalError("no loss is asked for");
+    default:
+      return Elementwise(graph, &b, request, prediction);
+  }
+}
+
+}  // namespace onward
