@@ -72,6 +72,22 @@ struct RandomStream {
   ONWARD_HOST_DEVICE uint32_t Word(uint64_t element) const {
     return Block(element / 4).word[element % 4];
   }
+
+  // Dropout's number of one element costs half a word. Its upper half is the
+  // element's half word: block element / 8, whose words are halved from the lower
+  // half on. Its lower half decides only where the upper half alone does not, one
+  // time in 65,536, and is the upper half of the element's word in a second stream.
+  ONWARD_HOST_DEVICE uint32_t Half(uint64_t element) const {
+    return (Block(element / 8).word[element % 8 / 2] >> (16 * (element % 2))) & 0xffff;
+  }
+  ONWARD_HOST_DEVICE uint32_t LowerHalf(uint64_t element) const {
+    RandomStream second = *this;
+    second.node ^= 0x40000000;
+    return second.Word(element) >> 16;
+  }
+  ONWARD_HOST_DEVICE uint32_t NumberOfHalves(uint64_t element) const {
+    return Half(element) << 16 | LowerHalf(element);
+  }
 };
 
 }  // namespace onward

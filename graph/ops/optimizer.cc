@@ -235,13 +235,22 @@ absl::Status LowerAdagrad(LowerContext& c) {
 }
 
 // An example: parameter and gradient [2, 3], the moments named, the scalars given.
+// unit_mean, the mean gradient of RMSprop, is made small: the mean square exceeds its
+// square.
 std::string Text(const char* op, const char* attributes, std::vector<std::string> moments,
                  bool step, bool denominator, bool scale) {
   std::string inputs = "float[2, 3] p, float[2, 3] g";
   std::string call = "p, g";
   std::string outputs = "float[2, 3] q", results = "q";
+  // The step counts from 1: 1 or 2.
+  std::string before = step ? "c = Constant <value = int64 {1}>() t = Add(one, c) " : "";
   for (const std::string& m : moments) {
-    absl::StrAppend(&call, ", ", m);
+    const bool small = m == "unit_mean";
+    if (small) {
+      absl::StrAppend(&before,
+                      "h = Constant <value = float[1] {0.25}>() mean = Mul(unit_mean, h) ");
+    }
+    absl::StrAppend(&call, ", ", small ? "mean" : m);
     if (m.empty()) {
       absl::StrAppend(&results, ", ");
       continue;
@@ -258,9 +267,7 @@ std::string Text(const char* op, const char* attributes, std::vector<std::string
   if (denominator || scale) absl::StrAppend(&call, denominator ? ", positive_n" : ", ");
   if (scale) absl::StrAppend(&inputs, ", float[1] positive_scale");
   if (scale) absl::StrAppend(&call, ", positive_scale");
-  // The step counts from 1: 1 or 2.
-  const char* count = step ? "c = Constant <value = int64 {1}>() t = Add(one, c) " : "";
-  return absl::StrCat("g (", inputs, ") => (", outputs, ") { ", count, results, " = onward.", op,
+  return absl::StrCat("g (", inputs, ") => (", outputs, ") { ", before, results, " = onward.", op,
                       " <", attributes, ">(", call, ") }");
 }
 
@@ -322,9 +329,9 @@ void AddRmsProp(OperatorFamily& list) {
           .Example(Text("RmsPropUpdate", "momentum = 0.5, weight_decay = 0.1",
                         {"positive_v", "m", ""}, false, false, false))
           .Example(Text("RmsPropUpdate", "centered = 1, momentum = 0.5, epsilon = 0.01",
-                        {"positive_v", "m", "unit_a"}, false, false, false))
+                        {"positive_v", "m", "unit_mean"}, false, false, false))
           .Example(Text("RmsPropUpdate", "centered = 1, variant = \"keras\", clip_value = 0.2",
-                        {"positive_v", "", "unit_a"}, false, false, false))
+                        {"positive_v", "", "unit_mean"}, false, false, false))
           .Example(Text("RmsPropUpdate", "variant = \"keras\", momentum = 0.5, weight_decay = 0.1",
                         {"positive_v", "m", ""}, false, true, false))
           .Infer([](InferContext& c) -> absl::Status {

@@ -190,8 +190,9 @@ void AddOnnxDropout(OperatorFamily& list) {
 
 void AddRandomOperators(OperatorFamily& list) {
   // y = x / (1 - ratio) where u >= ratio, else 0;  dx = the same of dy
-  // u is the element's word / 2^32. Inputs: x, seed, step, sample_offset (int64).
-  // Attributes: ratio, key (which node), axis (the sample axis of x, -1: none).
+  // u is the element's number of halves (kernels/philox.h) / 2^32. Inputs: x, seed, step,
+  // sample_offset (int64). Attributes: ratio, key (which node), axis (the sample axis of x, -1:
+  // none).
   list.push_back(
       Operator(kOnward, "Dropout")
           .Example(
@@ -221,6 +222,7 @@ void AddRandomOperators(OperatorFamily& list) {
             const Expr u = b.Op("onward.RandomUniform", {c.x(1), c.x(2), c.x(3)},
                                 {{"shape", ShapeOf(c.x())},
                                  {"dtype", static_cast<int64_t>(DataType::kFloat64)},
+                                 {"halves", int64_t{1}},
                                  {"key", c.attributes().Int("key", 0)},
                                  {"axis", c.attributes().Int("axis", -1)}});
             const Expr dropped = b.Op("Less", {u, b.Scalar(DataType::kFloat64, ratio)});
@@ -230,7 +232,8 @@ void AddRandomOperators(OperatorFamily& list) {
           }));
 
   // y = low + (high - low) u;  float32 takes the upper 24 bits of the element's
-  // word, float64 all 32. Inputs: seed, step, sample_offset (int64).
+  // word, float64 all 32. With halves = 1 the word is dropout's number. Inputs: seed,
+  // step, sample_offset (int64).
   list.push_back(
       Operator(kOnward, "RandomUniform")
           .Example("g (int64 seed, int64 step, int64 offset) => (float[3, 5] y) "
@@ -238,6 +241,8 @@ void AddRandomOperators(OperatorFamily& list) {
                    "axis = 0>(seed, step, offset) }")
           .Example("g (int64 seed, int64 step, int64 offset) => (double[7] y) "
                    "{ y = onward.RandomUniform <shape = [7], dtype = 11>(seed, step, offset) }")
+          .Example("g (int64 seed, int64 step, int64 offset) => (float[7] y) "
+                   "{ y = onward.RandomUniform <shape = [7], halves = 1>(seed, step, offset) }")
           .Infer(InferRandom)
           .Samples(SamplesOfAttribute)
           .NotDifferentiable("its inputs are integers"));

@@ -21,20 +21,20 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Words are made in pieces of this many blocks of four: enough for four vectors of
+// Words are made in pieces of this many blocks: enough for four vectors of
 // eight counters in flight, few enough for the nearest cache.
 constexpr int kPieceBlocks = 128;
-constexpr int kPieceWords = 4 * kPieceBlocks;
+constexpr int kPieceHalves = 8 * kPieceBlocks;
 
 #if HWY_TARGET == HWY_SCALAR
 
 class WordMaker {
  public:
   explicit WordMaker(const RandomStream& stream) : stream_(stream) {}
-  void Fill(uint64_t block, uint32_t* words) const {
+  void Fill(uint64_t block, uint16_t* halves) const {
     for (int i = 0; i < kPieceBlocks; ++i) {
       const PhiloxBlock made = stream_.Block(block + i);
-      std::memcpy(words + 4 * i, made.word, sizeof(made.word));
+      std::memcpy(halves + 8 * i, made.word, sizeof(made.word));
     }
   }
 
@@ -54,7 +54,8 @@ struct Words {
   V64 w0, w1, w2, w3;
 };
 
-// Makes the words of kPieceBlocks consecutive blocks of a stream.
+// Makes the half words of kPieceBlocks consecutive blocks of a stream, in the order
+// of their elements.
 class WordMaker {
  public:
   explicit WordMaker(const RandomStream& stream) : step_(stream.step), node_(stream.node) {
@@ -72,7 +73,7 @@ class WordMaker {
     for (size_t i = 0; i < lanes; ++i) order_[i] = i / 2 + (i % 2) * (lanes / 2);
   }
 
-  void Fill(uint64_t block, uint32_t* HWY_RESTRICT words) const {
+  void Fill(uint64_t block, uint16_t* HWY_RESTRICT halves) const {
     const D64 d;
     const size_t lanes = hn::Lanes(d);
     const V64 m0 = hn::Set(d, kPhiloxMultiplier0);
@@ -100,11 +101,11 @@ class WordMaker {
         Round(c, m0, m1, key0, key1);
         Round(e, m0, m1, key0, key1);
       }
-      uint32_t* out = words + 4 * done;
+      uint16_t* out = halves + 8 * done;
       Store(a, out);
-      Store(b, out + 4 * lanes);
-      Store(c, out + 8 * lanes);
-      Store(e, out + 12 * lanes);
+      Store(b, out + 8 * lanes);
+      Store(c, out + 16 * lanes);
+      Store(e, out + 24 * lanes);
     }
   }
 
@@ -135,14 +136,14 @@ class WordMaker {
     c.w3 = p0;
   }
 
-  static HWY_INLINE void Store(const Words& c, uint32_t* out) {
+  static HWY_INLINE void Store(const Words& c, uint16_t* out) {
     const D64 d;
-    const D32 d32;
+    const hn::Repartition<uint16_t, D64> d16;
     const V64 low_half = hn::Set(d, 0xffffffffu);
     const V64 w01 = hn::OrAnd(hn::ShiftLeft<32>(c.w1), c.w0, low_half);
     const V64 w23 = hn::OrAnd(hn::ShiftLeft<32>(c.w3), c.w2, low_half);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d, w01, w23)), d32, out);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d, w01, w23)), d32, out + hn::Lanes(d32));
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d, w01, w23)), d16, out);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d, w01, w23)), d16, out + hn::Lanes(d16));
   }
 
   uint32_t step_;
@@ -153,27 +154,57 @@ class WordMaker {
 
 #endif
 
-// y = word >= threshold ? x * scale : 0
-HWY_INLINE void Apply(const uint32_t* HWY_RESTRICT words, uint32_t threshold, float scale,
+// An element is kept where its number, of two halves, is not below a threshold.
+struct Threshold {
+  explicit Threshold(uint32_t threshold)
+      : upper(static_cast<int32_t>(threshold >> 16)),
+        lower(threshold & 0xffff),
+        above(lower == 0 ? upper - 1 : upper) {}
+  int32_t upper;
+  uint32_t lower;
+  int32_t above;  // upper halves greater than this are kept, whatever the lower ones
+
+  bool Keeps(const RandomStream& stream, int32_t half, uint64_t index) const {
+    return half > above || (half == upper && stream.LowerHalf(index) >= lower);
+  }
+};
+
+template <typename T>
+HWY_INLINE void ApplyEach(const RandomStream& stream, uint64_t index, const uint16_t* halves,
+                          const Threshold& threshold, T scale, const T* x, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = threshold.Keeps(stream, halves[i], index + i) ? x[i] * scale : T(0);
+  }
+}
+
+// y = kept ? x * scale : 0
+HWY_INLINE void Apply(const RandomStream& stream, uint64_t index,
+                      const uint16_t* HWY_RESTRICT halves, const Threshold& threshold, float scale,
                       const float* x, float* y, int64_t count) {
   const hn::ScalableTag<float> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
   const int64_t lanes = hn::Lanes(d);
-  const auto limit = hn::Set(du, threshold);
+  const auto above = hn::Set(di, threshold.above);
+  const auto upper = hn::Set(di, threshold.upper);
   const auto factor = hn::Set(d, scale);
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto word = hn::LoadU(du, words + i);
-    // Unsigned comparison; the maximum of both is the word itself where it is not below.
-    const auto keep = hn::RebindMask(d, hn::Eq(hn::Max(word, limit), word));
+    const auto half = hn::PromoteTo(di, hn::LoadU(dh, halves + i));
+    if (threshold.lower != 0 && HWY_UNLIKELY(!hn::AllFalse(di, hn::Eq(half, upper)))) {
+      ApplyEach(stream, index + i, halves + i, threshold, scale, x + i, y + i, lanes);
+      continue;
+    }
+    const auto keep = hn::RebindMask(d, hn::Gt(half, above));
     hn::StoreU(hn::IfThenElseZero(keep, hn::Mul(hn::LoadU(d, x + i), factor)), d, y + i);
   }
-  for (; i < count; ++i) y[i] = words[i] >= threshold ? x[i] * scale : 0.0f;
+  ApplyEach(stream, index + i, halves + i, threshold, scale, x + i, y + i, count - i);
 }
 
-HWY_INLINE void Apply(const uint32_t* HWY_RESTRICT words, uint32_t threshold, double scale,
+HWY_INLINE void Apply(const RandomStream& stream, uint64_t index,
+                      const uint16_t* HWY_RESTRICT halves, const Threshold& threshold, double scale,
                       const double* x, double* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= threshold ? x[i] * scale : 0.0;
+  ApplyEach(stream, index, halves, threshold, scale, x, y, count);
 }
 
 // Elements [0, count), the first of which has global index `index`.
@@ -181,12 +212,13 @@ template <typename T>
 void DropoutRun(const RandomStream& stream, uint64_t index, uint32_t threshold, T scale, const T* x,
                 T* y, int64_t count) {
   const WordMaker maker(stream);
-  HWY_ALIGN uint32_t words[kPieceWords];
-  int64_t skip = index % 4;
+  const Threshold split(threshold);
+  HWY_ALIGN uint16_t halves[kPieceHalves];
+  int64_t skip = index % 8;
   for (int64_t done = 0; done < count;) {
-    maker.Fill((index + done) / 4, words);
-    const int64_t piece = std::min<int64_t>(kPieceWords - skip, count - done);
-    Apply(words + skip, threshold, scale, x + done, y + done, piece);
+    maker.Fill((index + done) / 8, halves);
+    const int64_t piece = std::min<int64_t>(kPieceHalves - skip, count - done);
+    Apply(stream, index + done, halves + skip, split, scale, x + done, y + done, piece);
     done += piece;
     skip = 0;
   }

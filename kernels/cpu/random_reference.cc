@@ -21,7 +21,7 @@ template <typename T>
 void Dropout(const RandomCall& random, double ratio, const T* x, T* y) {
   const T scale = static_cast<T>(ratio < 1 ? 1 / (1 - ratio) : 0);
   random.elements.ForEach([&](int64_t at, uint64_t index) {
-    const double u = random.stream.Word(index) * kTwoToMinus32;
+    const double u = random.stream.NumberOfHalves(index) * kTwoToMinus32;
     y[at] = u >= ratio ? x[at] * scale : T(0);
   });
 }
@@ -43,8 +43,10 @@ absl::Status DropoutKernel(const KernelCall& call, const KernelMemory& memory, c
 template <typename T>
 void Uniform(const RandomCall& random, const Attributes& a, T* y) {
   const double low = a.Float("low", 0), high = a.Float("high", 1);
+  const bool halves = a.Int("halves", 0) != 0;
   random.elements.ForEach([&](int64_t at, uint64_t index) {
-    y[at] = static_cast<T>(low + (high - low) * Unit<T>(random.stream.Word(index)));
+    const uint32_t word = halves ? random.stream.NumberOfHalves(index) : random.stream.Word(index);
+    y[at] = static_cast<T>(low + (high - low) * Unit<T>(word));
   });
 }
 

@@ -81,7 +81,7 @@ TEST(Dropout, EveryInstructionSetGivesTheSameBits) {
         for (const double ratio : {0.0, 0.2, 0.5, 0.999, 1.0}) {
           const Tensor x = Ramp(dtype, shape.dims);
           const Attributes settings = Settings(ratio, shape.axis);
-          // Offsets that begin inside a block of four, and beyond 2^32 elements.
+          // Offsets that begin inside a block, and beyond 2^32 elements.
           for (const int64_t offset : {int64_t{0}, int64_t{3}, int64_t{1} << 33}) {
             const Tensor expected =
                 Drop("reference.onward.Dropout", x, settings, -12345678901, 42, offset);
@@ -96,6 +96,27 @@ TEST(Dropout, EveryInstructionSetGivesTheSameBits) {
   }
   hwy::SetSupportedTargetsForTest(0);
   EXPECT_GE(sets, 1);
+}
+
+// Where the upper half of an element's number equals the threshold's, the lower half
+// decides: rarely, and as in the reference.
+TEST(Dropout, LowerHalvesDecideTies) {
+  const double ratio = 0.2;
+  const auto upper = static_cast<uint32_t>(ratio * 65536);
+  const RandomStream stream(8, 9, 17);
+  Tensor x(DataType::kFloat32, {400000});
+  for (float& v : x.mutable_values<float>()) v = 1;
+  const Tensor y = Drop("cpu.dropout", x, Settings(ratio, 0), 8, 9, 0);
+  int ties = 0, kept = 0;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const bool keep = stream.NumberOfHalves(i) >= std::ceil(ratio * 4294967296.0);
+    ASSERT_EQ(y.values<float>()[i] != 0, keep) << i;
+    if (stream.Half(i) != upper) continue;
+    ++ties;
+    kept += keep;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, ties);
 }
 
 TEST(Dropout, ThreadsDoNotChangeBits) {
