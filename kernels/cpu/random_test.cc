@@ -78,11 +78,11 @@ TEST(Dropout, EveryInstructionSetGivesTheSameBits) {
     ++sets;
     for (const Shape& shape : shapes) {
       for (const DataType dtype : {DataType::kFloat32, DataType::kFloat64}) {
-        for (const double ratio : {0.0, 0.2, 0.5, 0.999, 1.0}) {
+        for (const double ratio : {0.0, 0.2, 1.0}) {
           const Tensor x = Ramp(dtype, shape.dims);
           const Attributes settings = Settings(ratio, shape.axis);
           // Offsets that begin inside a block, and beyond 2^32 elements.
-          for (const int64_t offset : {int64_t{0}, int64_t{3}, int64_t{1} << 33}) {
+          for (const int64_t offset : {int64_t{3}, int64_t{1} << 33}) {
             const Tensor expected =
                 Drop("reference.onward.Dropout", x, settings, -12345678901, 42, offset);
             EXPECT_TRUE(
