@@ -21,7 +21,6 @@ namespace onward {
 
 using checkpoint_format::Checksum;
 using checkpoint_format::kAlignment;
-using checkpoint_format::kBestFile;
 using checkpoint_format::kManifestFile;
 using checkpoint_format::kMostManifestBytes;
 using checkpoint_format::kStatesFile;

@@ -1,9 +1,7 @@
 #include "graph/onnx/text.h"
 
-#include <fstream>
-
 #include "absl/strings/str_cat.h"
-#include "graph/base/errors.h"
+#include "graph/base/atomic_file.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/import.h"
 #include "graph/onnx/proto.h"
@@ -140,13 +138,7 @@ std::string ToText(const Graph& graph) {
 }
 
 absl::Status WriteOnnx(const Graph& graph, const std::string& path) {
-  const onnx::ModelProto model = ToModel(graph, 4096, HasDevices(graph));
-  std::ofstream file(path, std::ios::binary);
-  if (!model.SerializeToOstream(&file) || !file.flush()) {
-    return WithExitCode(absl::UnavailableError(absl::StrCat(path, ": cannot be written")),
-                        ExitCode::kOutput);
-  }
-  return absl::OkStatus();
+  return WriteFileAtomically(path, ToModel(graph, 4096, HasDevices(graph)).SerializeAsString());
 }
 
 }  // namespace onward
