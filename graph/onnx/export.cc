@@ -225,22 +225,41 @@ class Edits {
     return absl::InvalidArgumentError(absl::StrCat("export: no node makes '", name, "'"));
   }
 
+  // The type of an initializer or constant, also by the name of an Identity of it.
+  std::optional<TensorType> StoredType(std::string name) {
+    for (int steps = 0; steps < 100; ++steps) {
+      if (Initializer(name) != nullptr) return original_.at(name)->type();
+      const onnx::NodeProto* node = Maker(name);
+      if (node == nullptr) return std::nullopt;
+      if (IsOnnx(*node, "Constant") && node->attribute_size() == 1 && node->attribute(0).has_t()) {
+        const onnx::TensorProto& t = node->attribute(0).t();
+        return TensorType{static_cast<DataType>(t.data_type()),
+                          Dims(t.dims().begin(), t.dims().end()), Layout()};
+      }
+      if (!IsOnnx(*node, "Identity")) return std::nullopt;
+      name = node->input(0);
+    }
+    return std::nullopt;
+  }
+
   absl::Status Split(const std::vector<SplitInitializer>& splits) {
     absl::flat_hash_map<std::string, std::string> given;  // name asked for, name in the file
     std::vector<std::pair<std::string, std::vector<std::string>>> by_old;
     for (const SplitInitializer& split : splits) {
       onnx::NodeProto* node = Maker(split.node_output);
-      if (node == nullptr || split.input < 0 || split.input >= node->input_size() ||
-          Initializer(node->input(split.input)) == nullptr) {
+      const bool has_input =
+          node != nullptr && split.input >= 0 && split.input < node->input_size();
+      const std::string old = has_input ? node->input(split.input) : std::string();
+      const std::optional<TensorType> type = StoredType(old);
+      if (!type.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat("export: input ", split.input,
                                                        " of the node of '", split.node_output,
                                                        "' is no initializer of the file"));
       }
-      const std::string old = node->input(split.input);
-      if (original_.at(old)->type() != split.value->type()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("export: initializer '", old, "' is ", ToString(original_.at(old)->type()),
-                         ", '", split.name, "' ", ToString(split.value->type())));
+      if (*type != split.value->type()) {
+        return absl::InvalidArgumentError(absl::StrCat("export: initializer '", old, "' is ",
+                                                       ToString(*type), ", '", split.name, "' ",
+                                                       ToString(split.value->type())));
       }
       auto [it, fresh] = given.emplace(split.name, "");
       if (fresh) {
@@ -318,10 +337,22 @@ class Edits {
 
   // What was read before the changes and is not now.
   void LeaveOutUnread(const absl::flat_hash_set<std::string>& before) {
-    const absl::flat_hash_set<std::string> now = NamesRead(proto_.graph());
+    absl::flat_hash_set<std::string> now;
     const auto gone = [&](const std::string& name) {
       return before.contains(name) && !now.contains(name);
     };
+    int nodes_before = 0;
+    do {
+      now = NamesRead(proto_.graph());
+      nodes_before = graph().node_size();
+      google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+      for (auto& node : *graph().mutable_node()) {
+        const bool stored = IsOnnx(node, "Constant") || IsOnnx(node, "Identity");
+        if (!stored || !gone(node.output(0))) *nodes.Add() = std::move(node);
+      }
+      graph().mutable_node()->Swap(&nodes);
+    } while (graph().node_size() < nodes_before);
+
     absl::flat_hash_set<std::string> initializers;
     google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
     for (auto& t : *graph().mutable_initializer()) {
@@ -338,12 +369,6 @@ class Edits {
       if (!initializers.contains(input.name())) *inputs.Add() = std::move(input);
     }
     graph().mutable_input()->Swap(&inputs);
-    google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-    for (auto& node : *graph().mutable_node()) {
-      const bool unread = IsOnnx(node, "Constant") && gone(node.output(0));
-      if (!unread) *nodes.Add() = std::move(node);
-    }
-    graph().mutable_node()->Swap(&nodes);
   }
 
   onnx::ModelProto proto_;

@@ -18,8 +18,8 @@ namespace onward {
 // merged several that were equal.
 struct SplitInitializer {
   std::string node_output;  // first output of the node that reads it (in OnnxModel::canonical())
-  int input = 0;            // which input of that node
-  std::string name;         // of the new initializer; a number is added where it is taken
+  int input = 0;     // which input of that node: an initializer, a constant, or an Identity of one
+  std::string name;  // of the new initializer; a number is added where it is taken
   std::shared_ptr<const Tensor> value;  // splits with the same name share the first's
 };
 
@@ -52,7 +52,7 @@ struct ExportChanges {
 // Writes `model` as it was read, but for `changes`, to `path`; data that lies outside
 // goes to `path`.data. Everything else stays as it is in the file: opset, IR version,
 // names, metadata, functions (unless a change lies in one: then all are written out in
-// place). Initializers and constants that nothing reads any more are left out. Each file
+// place). Initializers, constants and Identities that nothing reads now are left out. Each file
 // is replaced at once, the model last.
 // Gives back what was changed, one line each, for people.
 // Errors: kUsage where `path` is a file that the model was read from; kOutput where it

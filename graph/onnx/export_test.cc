@@ -253,6 +253,30 @@ TEST_F(ExportTest, IdentitiesOfMergedInitializersBecomeInitializers) {
   EXPECT_FALSE(ExportModel(*model, changes, path_).ok());
 }
 
+TEST_F(ExportTest, UsesOfIdentitiesAndConstantsComeApartToo) {
+  const auto model = Parse(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 3] x) => (float[N, 3] y) <float[3] zero = {0, 0, 0}>
+    { other = Identity(zero)  k = Constant<value = float[3] {1, 1, 1}>()  u = Relu(x)
+      a = Add(u, other)  b = Mul(a, k)  c = Mul(b, k)  y = Add(c, other) })");
+  ExportChanges changes = Unchanged();
+  changes.splits = {{"a", 1, "za", Floats({3}, 5)}, {"c", 1, "kc", Floats({3}, 2)}};
+  const auto again = Export(*model, changes);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(NodeOf(*again, "a").input(1), "za");
+  EXPECT_EQ(NodeOf(*again, "y").input(1), "other");
+  EXPECT_EQ(NodeOf(*again, "b").input(1), "k");
+  EXPECT_EQ(NodeOf(*again, "c").input(1), "kc");
+  // Once nothing reads the Identity, it goes with what it read.
+  changes.splits.push_back({"y", 1, "zy", Floats({3}, 6)});
+  const auto all = Export(*model, changes);
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->original().graph().node_size(), 6);
+  EXPECT_FALSE(ValuesOf(*all).count("zero"));
+  changes.splits = {{"a", 0, "za", Floats({3}, 5)}};  // Relu's result
+  EXPECT_FALSE(ExportModel(*model, changes, path_).ok());
+}
+
 TEST_F(ExportTest, BiasesComeBack) {
   const auto model = Parse(R"(
     <ir_version: 8, opset_import: ["" : 17]>
