@@ -316,6 +316,30 @@ void AddNegativeLogLikelihood(OperatorFamily& list) {
           }));
 }
 
+absl::Status InferSigmoidCrossEntropy(InferContext& c) {
+  const TensorType& x = c.input(0);
+  if (!IsFloating(x.dtype) || c.input(1) != x) {
+    return absl::InvalidArgumentError(absl::StrCat(c.op().id(),
+                                                   ": scores and targets must be alike, are ",
+                                                   ToString(x), " and ", ToString(c.input(1))));
+  }
+  // Positives' weights: the last axes of the scores, or one number.
+  if (c.has(2)) {
+    const Dims& k = c.input(2).dims;
+    bool fits = c.input(2).dtype == x.dtype && k.size() <= x.dims.size();
+    for (size_t i = 0; fits && i < k.size(); ++i) {
+      fits = k[i] == x.dims[x.dims.size() - k.size() + i];
+    }
+    if (!fits && Elements(k) != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(c.op().id(), ": weights of positives ",
+                                                     ToString(c.input(2)), " do not fit scores ",
+                                                     ToString(x)));
+    }
+  }
+  c.SetOutput(0, x.dtype, x.dims);
+  return absl::OkStatus();
+}
+
 void AddSigmoidCrossEntropy(OperatorFamily& list) {
   // With p = sigmoid(x), softplus(-x) = log(1 + exp(-|x|)) + max(-x, 0) and the
   // weight k of positives (1 where absent), a = 1 + (k - 1) t:
@@ -335,29 +359,7 @@ void AddSigmoidCrossEntropy(OperatorFamily& list) {
           .Example("g (float[4] x, float[4] unit_t) => (float[4] loss) "
                    "{ k = Constant <value = float[1] {2.5}>() "
                    "loss = onward.SigmoidCrossEntropy(x, unit_t, k) }")
-          .Infer([](InferContext& c) -> absl::Status {
-            const TensorType& x = c.input(0);
-            if (!IsFloating(x.dtype) || c.input(1) != x) {
-              return absl::InvalidArgumentError(
-                  absl::StrCat(c.op().id(), ": scores and targets must be alike, are ", ToString(x),
-                               " and ", ToString(c.input(1))));
-            }
-            // Positives' weights: the last axes of the scores, or one number.
-            if (c.has(2)) {
-              const Dims& k = c.input(2).dims;
-              bool fits = c.input(2).dtype == x.dtype && k.size() <= x.dims.size();
-              for (size_t i = 0; fits && i < k.size(); ++i) {
-                fits = k[i] == x.dims[x.dims.size() - k.size() + i];
-              }
-              if (!fits && Elements(k) != 1) {
-                return absl::InvalidArgumentError(
-                    absl::StrCat(c.op().id(), ": weights of positives ", ToString(c.input(2)),
-                                 " do not fit scores ", ToString(x)));
-              }
-            }
-            c.SetOutput(0, x.dtype, x.dims);
-            return absl::OkStatus();
-          })
+          .Infer(InferSigmoidCrossEntropy)
           .Samples([](const Node&, absl::Span<const SampleAxis> in, int) { return in[0]; })
           .Gradient([softplus](GradientContext& g) -> absl::Status {
             RETURN_IF_ERROR(RefuseTrainedWeights(g));

@@ -90,8 +90,9 @@ Expr Keyed(LowerContext& c, const char* op, const std::vector<int64_t>& shape, D
 
 std::vector<int64_t> ShapeOf(Expr x) { return {x.dims().begin(), x.dims().end()}; }
 
-void AddOnnxRandom(OperatorFamily& list) {
-  constexpr const char* kWhy = "random numbers do not depend on the input's values";
+constexpr char kWhy[] = "random numbers do not depend on the input's values";
+
+void AddOnnxNumbers(OperatorFamily& list) {
   list.push_back(
       Operator("", "RandomUniform")
           .Random()
@@ -116,6 +117,9 @@ void AddOnnxRandom(OperatorFamily& list) {
                          TypeAttribute(c.attributes(), DataType::kFloat32), "mean", "scale", 0, 1));
             return absl::OkStatus();
           }));
+}
+
+void AddOnnxNumbersLike(OperatorFamily& list) {
   list.push_back(
       Operator("", "RandomUniformLike")
           .Random()
@@ -186,9 +190,7 @@ void AddOnnxDropout(OperatorFamily& list) {
           .AlwaysLower(LowerDropout));
 }
 
-}  // namespace
-
-void AddRandomOperators(OperatorFamily& list) {
+void AddOwnDropout(OperatorFamily& list) {
   // y = x / (1 - ratio) where u >= ratio, else 0;  dx = the same of dy
   // u is the element's number of halves (kernels/philox.h) / 2^32. Inputs: x, seed, step,
   // sample_offset (int64). Attributes: ratio, key (which node), axis (the sample axis of x, -1:
@@ -230,7 +232,9 @@ void AddRandomOperators(OperatorFamily& list) {
             c.y(0, b.Where(dropped, b.Like(c.x(), 0), c.x() * scale));
             return absl::OkStatus();
           }));
+}
 
+void AddOwnNumbers(OperatorFamily& list) {
   // y = low + (high - low) u;  float32 takes the upper 24 bits of the element's
   // word, float64 all 32. With halves = 1 the word is dropout's number. Inputs: seed,
   // step, sample_offset (int64).
@@ -259,8 +263,15 @@ void AddRandomOperators(OperatorFamily& list) {
           .Infer(InferRandom)
           .Samples(SamplesOfAttribute)
           .NotDifferentiable("its inputs are integers"));
+}
 
-  AddOnnxRandom(list);
+}  // namespace
+
+void AddRandomOperators(OperatorFamily& list) {
+  AddOwnDropout(list);
+  AddOwnNumbers(list);
+  AddOnnxNumbers(list);
+  AddOnnxNumbersLike(list);
   AddOnnxDropout(list);
 }
 
