@@ -1,5 +1,5 @@
 // Reading and writing at single places: GatherElements, GatherND, their scatters,
-// OneHot, NonZero.
+// OneHot, NonZero, TopK.
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -197,6 +197,44 @@ void AddTuples(OperatorFamily& list) {
   list.push_back(scatter);
 }
 
+// values = the k greatest (least) along an axis, indices = where they are;
+// dx = dvalues there, 0 elsewhere
+void AddTopK(OperatorFamily& list) {
+  Operator op("", "TopK");
+  const auto example = [&](const char* type, const char* attributes) {
+    op.Example(absl::StrCat("g (", type, "[2, 5, 3] signed_x) => (", type,
+                            "[2, 2, 3] v, int64[2, 2, 3] i) { k = Constant<value_ints = [2]>() "
+                            "v, i = TopK<axis = 1",
+                            attributes, ">(signed_x, k) }"));
+  };
+  for (const char* attributes :
+       {"", ", largest = 0", ", sorted = 1", ", largest = 0, sorted = 1"}) {
+    example("float", attributes);
+    example("int64", attributes);
+  }
+  op.Example(
+        "g (float[3, 4] x) => (float[3, 4] v) "
+        "{ k = Constant<value_ints = [4]>() v, i = TopK(x, k) }")
+      .Example(
+          "g (float[3, 4] x) => (float[3, 0] v) "
+          "{ k = Constant<value_ints = [0]>() v = TopK<axis = -1>(x, k) }")
+      .Example(
+          "g (float[3, 4] x) => (float[3, 2] v) "
+          "{ k = Constant<value_ints = [2]>() v = TopK(x, k) }")
+      .Gradient([](GradientContext& g) {
+        Expr places = g.y(1);
+        if (!places) places = g.b().Ops("TopK", {g.x(0), g.x(1)}, g.attributes(), 2)[1];
+        const Places at{g.b(), places, true, g.attributes().Int("axis", -1)};
+        g.dx(0, at.Write(at.Full(g.x(0), 0), g.dy(), "add"));
+        return absl::OkStatus();
+      })
+      .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int) {
+        const int64_t axis = FromBack(node.attributes.Int("axis", -1), node.input(0)->rank());
+        return SamplesUnless(inputs[0], axis == inputs[0].axis);
+      });
+  list.push_back(op);
+}
+
 // y = values[1] where the new axis' coordinate is the index, values[0] elsewhere;
 // dvalues = the sums of dy over both
 absl::Status OneHotGradient(GradientContext& g) {
@@ -261,6 +299,7 @@ void AddScatterOperators(OperatorFamily& list) {
   AddElements(list);
   AddTuples(list);
   AddMarks(list);
+  AddTopK(list);
 }
 
 }  // namespace onward

@@ -23,9 +23,20 @@ void MapTwo(const KernelMemory& memory, Functor functor) {
   const Dims& dims = memory.outputs[0].type.dims;
   ForEachIndex<2>(
       dims,
-      {BroadcastStrides(memory.inputs[0].type.dims, dims),
-       BroadcastStrides(memory.inputs[1].type.dims, dims)},
+      {RepeatingStrides(memory.inputs[0].type.dims, dims),
+       RepeatingStrides(memory.inputs[1].type.dims, dims)},
       [&](int64_t i, const std::array<int64_t, 2>& at) { y[i] = functor(a[at[0]], b[at[1]]); });
+}
+
+// Element i of numbers of any type, as an E.
+template <typename E>
+E NumberAt(const TensorView& view, int64_t i) {
+  E number = 0;
+  (void)ForType(NumberTypes(), view.type.dtype, [&](auto t) {
+    number = static_cast<E>(view.as<decltype(t)>()[i]);
+    return absl::OkStatus();
+  });
+  return number;
 }
 
 template <typename Functor, typename List>
@@ -44,14 +55,32 @@ absl::Status Binary(const KernelCall& call, const KernelMemory& memory, const Ex
   });
 }
 
-absl::Status Pow(const KernelCall&, const KernelMemory& memory, const Execution&) {
-  // The exponent's type is its own.
-  return ForType(NumberTypes(), memory.inputs[0].type.dtype, [&](auto t) {
-    return ForType(NumberTypes(), memory.inputs[1].type.dtype, [&](auto e) {
-      MapTwo<decltype(t), decltype(e)>(memory, PowFunctor());
-      return absl::OkStatus();
-    });
+// The exponent's type is its own: read as the widest integer or real.
+template <typename E>
+void PowBy(const KernelMemory& memory) {
+  const TensorView& exponents = memory.inputs[1];
+  const Dims& dims = memory.outputs[0].type.dims;
+  (void)ForType(NumberTypes(), memory.inputs[0].type.dtype, [&](auto t) {
+    using T = decltype(t);
+    const T* x = memory.inputs[0].as<T>();
+    T* y = memory.outputs[0].as<T>();
+    ForEachIndex<2>(dims,
+                    {RepeatingStrides(memory.inputs[0].type.dims, dims),
+                     RepeatingStrides(exponents.type.dims, dims)},
+                    [&](int64_t i, const std::array<int64_t, 2>& at) {
+                      y[i] = PowFunctor()(x[at[0]], NumberAt<E>(exponents, at[1]));
+                    });
+    return absl::OkStatus();
   });
+}
+
+absl::Status Pow(const KernelCall&, const KernelMemory& memory, const Execution&) {
+  if (IsFloating(memory.inputs[1].type.dtype)) {
+    PowBy<double>(memory);
+  } else {
+    PowBy<int64_t>(memory);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Mod(const KernelCall& call, const KernelMemory& memory, const Execution&) {
@@ -90,7 +119,7 @@ absl::Status Variadic(const KernelCall& call, const KernelMemory& memory, const 
     T* y = memory.outputs[0].as<T>();
     for (size_t k = 0; k < memory.inputs.size(); ++k) {
       const T* x = memory.inputs[k].as<T>();
-      ForEachIndex<1>(dims, {BroadcastStrides(memory.inputs[k].type.dims, dims)},
+      ForEachIndex<1>(dims, {RepeatingStrides(memory.inputs[k].type.dims, dims)},
                       [&](int64_t i, const std::array<int64_t, 1>& at) {
                         y[i] = k == 0 ? x[at[0]] : Functor()(y[i], x[at[0]]);
                       });
@@ -111,9 +140,9 @@ absl::Status Where(const KernelCall&, const KernelMemory& memory, const Executio
     const T* b = memory.inputs[2].as<T>();
     T* y = memory.outputs[0].as<T>();
     ForEachIndex<3>(dims,
-                    {BroadcastStrides(memory.inputs[0].type.dims, dims),
-                     BroadcastStrides(memory.inputs[1].type.dims, dims),
-                     BroadcastStrides(memory.inputs[2].type.dims, dims)},
+                    {RepeatingStrides(memory.inputs[0].type.dims, dims),
+                     RepeatingStrides(memory.inputs[1].type.dims, dims),
+                     RepeatingStrides(memory.inputs[2].type.dims, dims)},
                     [&](int64_t i, const std::array<int64_t, 3>& at) {
                       y[i] = condition[at[0]] ? a[at[1]] : b[at[2]];
                     });

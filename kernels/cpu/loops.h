@@ -20,37 +20,44 @@
 
 namespace onward {
 
+// Walks the indices of `dims` in row-major order, one line along the last axis at a
+// time, and keeps for each operand where its element lies. For ForEachIndex below.
+class IndexWalk {
+ public:
+  // `strides` holds one Dims per operand, `offsets` one number; both outlive the walk.
+  IndexWalk(const Dims& dims, const Dims* strides, size_t operands, int64_t* offsets);
+  bool more() const { return lines_ > 0; }
+  int64_t line() const { return line_; }
+  // REQUIRES: the offsets stand behind the last element of the line.
+  void NextLine();
+
+ private:
+  Dims dims_, index_;
+  const Dims* strides_;
+  size_t operands_;
+  int64_t* offsets_;
+  int64_t line_, lines_;
+};
+
 // Visits every index of `dims` in row-major order. For each of N operands with
 // strides of its own, body(i, offsets) is told where its element lies: i counts
-// visits from 0, offsets[k] = start + sum over axes of index * strides[k].
+// visits from 0, offsets[k] = sum over axes of index * strides[k].
 template <size_t N, typename Body>
 void ForEachIndex(const Dims& dims, const std::array<Dims, N>& strides, Body body) {
-  const int64_t count = Elements(dims);
-  const size_t rank = dims.size();
-  Dims index(rank, 0);
-  std::array<int64_t, N> offsets{};
-  for (int64_t i = 0; i < count; ++i) {
-    body(i, offsets);
-    for (size_t axis = rank; axis-- > 0;) {
-      for (size_t k = 0; k < N; ++k) offsets[k] += strides[k][axis];
-      if (++index[axis] < dims[axis]) break;
-      for (size_t k = 0; k < N; ++k) offsets[k] -= strides[k][axis] * dims[axis];
-      index[axis] = 0;
+  std::array<int64_t, N> offsets, steps;
+  IndexWalk walk(dims, strides.data(), N, offsets.data());
+  for (size_t k = 0; k < N; ++k) steps[k] = dims.empty() ? 0 : strides[k].back();
+  for (int64_t i = 0; walk.more(); walk.NextLine()) {
+    for (int64_t end = i + walk.line(); i < end; ++i) {
+      body(i, offsets);
+      for (size_t k = 0; k < N; ++k) offsets[k] += steps[k];
     }
   }
 }
 
 // Strides of a tensor of extents `from` that is read as if it had been broadcast
 // to `to`: 0 along the axes that are repeated. REQUIRES: it broadcasts.
-inline Dims BroadcastStrides(const Dims& from, const Dims& to) {
-  const Dims own = Strides(from);
-  Dims strides(to.size(), 0);
-  const size_t extra = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != 1) strides[extra + i] = own[i];
-  }
-  return strides;
-}
+Dims RepeatingStrides(const Dims& from, const Dims& to);
 
 // The extents before, at and behind an axis: the view [outer, extent, inner] of
 // a plain tensor.
@@ -58,13 +65,7 @@ struct AxisView {
   int64_t outer = 1;
   int64_t extent = 1;
   int64_t inner = 1;
-  AxisView(const Dims& dims, int64_t axis) {
-    const int64_t rank = static_cast<int64_t>(dims.size());
-    if (axis < 0) axis += rank;
-    for (int64_t i = 0; i < rank; ++i) {
-      (i < axis ? outer : i == axis ? extent : inner) *= dims[i];
-    }
-  }
+  AxisView(const Dims& dims, int64_t axis);
 };
 
 // ---- Choice of the C++ type.
@@ -87,14 +88,16 @@ bool Contains(TypeList<T...>, DataType dtype) {
   return ((DataTypeOf<T>::value == dtype) || ...);
 }
 
+// Unimplemented: no loop for this type.
+absl::Status NotForType(DataType dtype);
+
 // body(T()) with the T of `dtype`; its status. Unimplemented for a type that is
 // not in the list.
 template <typename... T, typename Body>
 absl::Status ForType(TypeList<T...>, DataType dtype, Body body) {
-  absl::Status status =
-      absl::UnimplementedError(absl::StrCat("not for ", std::string(Name(dtype))));
-  (void)((DataTypeOf<T>::value == dtype && (status = body(T()), true)) || ...);
-  return status;
+  absl::Status status;
+  const bool found = ((DataTypeOf<T>::value == dtype && (status = body(T()), true)) || ...);
+  return found ? status : NotForType(dtype);
 }
 
 // For kernels that only move elements: body of an unsigned type of as many bytes.
@@ -110,7 +113,7 @@ absl::Status ForSizeOf(DataType dtype, Body body) {
     case 8:
       return body(uint64_t());
     default:
-      return absl::UnimplementedError(absl::StrCat("not for ", std::string(Name(dtype))));
+      return NotForType(dtype);
   }
 }
 
@@ -136,17 +139,12 @@ Kernel TypedReference(std::string op) {
 // ---- Attributes and small inputs, without a copy.
 
 // Empty where the attribute is absent.
-inline absl::Span<const int64_t> IntsOf(const Attributes& attributes, absl::string_view name) {
-  const AttributeValue* value = attributes.Find(name);
-  const auto* ints = value == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(value);
-  return ints == nullptr ? absl::Span<const int64_t>() : absl::MakeConstSpan(*ints);
-}
+absl::Span<const int64_t> IntsOf(const Attributes& attributes, absl::string_view name);
+absl::string_view StringOf(const Attributes& attributes, absl::string_view name,
+                           absl::string_view otherwise);
 
-inline absl::string_view StringOf(const Attributes& attributes, absl::string_view name,
-                                  absl::string_view otherwise) {
-  const AttributeValue* value = attributes.Find(name);
-  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  return text == nullptr ? otherwise : absl::string_view(text->data(), text->size());
+inline bool IsPresent(const KernelMemory& memory, size_t i) {
+  return i < memory.inputs.size() && memory.inputs[i].data != nullptr;
 }
 
 // Element i of an int32 or int64 tensor.
@@ -155,25 +153,10 @@ inline int64_t IntAt(const TensorView& view, int64_t i) {
 }
 
 // The elements of input i, an int32 or int64 tensor; none where it is absent.
-inline Dims IntsAt(const KernelMemory& memory, size_t i) {
-  Dims out;
-  if (i >= memory.inputs.size() || memory.inputs[i].data == nullptr) return out;
-  const TensorView& view = memory.inputs[i];
-  for (int64_t k = 0; k < view.type.elements(); ++k) out.push_back(IntAt(view, k));
-  return out;
-}
-
-inline bool IsPresent(const KernelMemory& memory, size_t i) {
-  return i < memory.inputs.size() && memory.inputs[i].data != nullptr;
-}
+Dims IntsAt(const KernelMemory& memory, size_t i);
 
 // InvalidArgument of data: what was found and what was expected.
-inline absl::Status IndexError(int64_t index, int64_t extent) {
-  return WithExitCode(
-      absl::InvalidArgumentError(absl::StrCat("index ", index, " is out of range, expected -",
-                                              extent, " to ", extent - 1)),
-      ExitCode::kData);
-}
+absl::Status IndexError(int64_t index, int64_t extent);
 
 }  // namespace onward
 

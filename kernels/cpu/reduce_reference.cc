@@ -195,6 +195,52 @@ absl::Status ArgExtreme(const KernelCall& call, const KernelMemory& memory, cons
   });
 }
 
+// An order of all numbers: the wanted ones first, of equal ones that with the lower
+// index; NaN counts as the greatest.
+template <typename T>
+struct RankOrder {
+  const T* line;
+  int64_t stride;
+  bool largest;
+  bool Before(int64_t i, int64_t j) const {
+    const T a = line[i * stride], b = line[j * stride];
+    const bool above = a > b || (a != a && b == b), below = b > a || (b != b && a == a);
+    if (above || below) return largest ? above : below;
+    return i < j;
+  }
+};
+
+// The k first of each line, in order (which is right where `sorted` is 0 too): each
+// is the first of those behind the one before it.
+absl::Status TopK(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  const int64_t axis = call.attributes->Int("axis", -1);
+  const AxisView view(memory.inputs[0].type.dims, axis);
+  const int64_t count = AxisView(memory.outputs[0].type.dims, axis).extent;
+  const bool largest = call.attributes->Int("largest", 1) != 0;
+  return ForType(NumberTypes(), memory.inputs[0].type.dtype, [&](auto t) {
+    using T = decltype(t);
+    T* values = memory.outputs[0].as<T>();
+    int64_t* indices = memory.outputs.size() > 1 ? memory.outputs[1].as<int64_t>() : nullptr;
+    for (int64_t n = 0; n < view.outer * view.inner; ++n) {
+      const int64_t o = n / view.inner, i = n % view.inner;
+      const T* line = memory.inputs[0].as<T>() + o * view.extent * view.inner + i;
+      const RankOrder<T> order{line, view.inner, largest};
+      int64_t previous = -1;
+      for (int64_t rank = 0; rank < count; ++rank) {
+        int64_t best = -1;
+        for (int64_t k = 0; k < view.extent; ++k) {
+          const bool left = previous < 0 || order.Before(previous, k);
+          if (left && (best < 0 || order.Before(k, best))) best = k;
+        }
+        values[(o * count + rank) * view.inner + i] = line[best * view.inner];
+        if (indices != nullptr) indices[(o * count + rank) * view.inner + i] = best;
+        previous = best;
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::Status CumSum(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const AxisView view(memory.inputs[0].type.dims, IntAt(memory.inputs[1], 0));
   const bool exclusive = call.attributes->Int("exclusive", 0) != 0;
@@ -232,6 +278,7 @@ void AddReduceReference(KernelTable& table) {
   table.push_back(TypedReference<LogSumExp, NumberTypes>("ReduceLogSumExp"));
   table.push_back(TypedReference<ArgExtreme<true>, NumberTypes>("ArgMax"));
   table.push_back(TypedReference<ArgExtreme<false>, NumberTypes>("ArgMin"));
+  table.push_back(TypedReference<TopK, NumberTypes>("TopK"));
   table.push_back(TypedReference<CumSum, NumberTypes>("CumSum"));
 }
 

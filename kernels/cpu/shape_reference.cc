@@ -56,7 +56,7 @@ absl::Status Transpose(const KernelCall& call, const KernelMemory& memory, const
 
 absl::Status Expand(const KernelCall&, const KernelMemory& memory, const Execution&) {
   CopyStrided(memory.inputs[0], memory.outputs[0], 0,
-              BroadcastStrides(memory.inputs[0].type.dims, memory.outputs[0].type.dims));
+              RepeatingStrides(memory.inputs[0].type.dims, memory.outputs[0].type.dims));
   return absl::OkStatus();
 }
 
