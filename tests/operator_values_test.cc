@@ -297,6 +297,27 @@ TEST(OperatorValues, Searches) {
       {{1, 2, 3, 4}}, {9, 7, 4, 0});
 }
 
+// An output that nobody reads may have no name: its places are found again.
+TEST(OperatorValues, TopKWithoutIndices) {
+  Graph graph;
+  Builder builder(&graph, &StandardOperators());
+  Value* x = graph.AddInput("x", {DataType::kFloat32, {4}, {}});
+  Value* k = builder.Ints(std::vector<int64_t>{2}).value();
+  auto node = builder.AddNode(StandardOperators().Find("", "TopK"), {x, k}, {}, 2, {"v", ""});
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_EQ((*node)->output(1), nullptr);
+  const GradientSeed seed{(*node)->output(0),
+                          builder.Constant(Tensor::Of<float>({2}, {10, 20})).value()};
+  auto gradients = AppendGradients(&graph, StandardOperators(), {seed}, {x});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.AddOutput("v", (*node)->output(0));
+  graph.AddOutput("dx", (*gradients)[0]);
+  auto results = RunWith(KernelRows::kReference, graph, {{3, 1, 4, 1}});
+  ASSERT_TRUE(results.ok()) << results.status();
+  ExpectNumbers((*results)[0], {4, 3}, "TopK");
+  ExpectNumbers((*results)[1], {20, 0, 10, 0}, "gradient of TopK");
+}
+
 TEST(OperatorValues, RepeatedAndNegativeIndices) {
   ExpectGradients("g (float[3, 2] data, int64[4] i) => (float[4, 2] y) { y = Gather(data, i) }",
                   {{1, 2, 3, 4, 5, 6}, {0, -3, 2, 0}}, {1, 2, 3, 4, 5, 6, 7, 8},
@@ -442,8 +463,10 @@ TEST(SampleAxisRules, ReductionsAndIndices) {
   ExpectAxis("a = Constant<value_int = 0>() y = CumSum(x, a)", SampleAxis::Mixed());
   ExpectAxis("i = Constant<value_ints = [0, 1]>() y = Gather<axis = 1>(x, i)", SampleAxis::Axis(0));
   ExpectAxis("i = Constant<value_ints = [0, 1]>() y = Gather(x, i)", SampleAxis::Mixed());
-  ExpectAxis("i = Cast<to = 7>(x) t = Constant<value = float[9, 3] {0.0}>() y = Gather(t, i)",
-             SampleAxis::Axis(0));
+  ExpectAxis(
+      "i = Cast<to = 7>(x) s = Constant<value_ints = [9, 3]>() t = ConstantOfShape(s) y = "
+      "Gather(t, i)",
+      SampleAxis::Axis(0));
   ExpectAxis("f = Flatten(x) y = EyeLike(f)", SampleAxis::None());
   ExpectAxis(
       "d = Constant<value_int = 3>() v = Constant<value_floats = [0.0, 1.0]>() "

@@ -136,9 +136,15 @@ void AddReductions(OperatorFamily& list) {
   // y = log(sum of x);  dx = dy / sum
   list.push_back(
       Reduction("ReduceLogSum", "positive", [](const Reduced& r) { return r.dy / r.Sum(r.x); }));
-  // y = log(sum of exp(x));  dx = dy * exp(x - y)
-  list.push_back(Reduction("ReduceLogSumExp", "large",
-                           [](const Reduced& r) { return r.dy * r.b.Op("Exp", {r.x - r.y}); }));
+  // y = log(sum of exp(x));  dx = dy * e / sum of e with e = exp(x - max x): exp(x - y)
+  // would keep y's rounding, which is large where y is
+  list.push_back(Reduction("ReduceLogSumExp", "large", [](const Reduced& r) {
+    Expr most = r.axes.empty()
+                    ? r.x
+                    : r.b.Op("ReduceMax", {r.x, r.b.Ints(r.axes)}, {{"keepdims", int64_t{1}}});
+    Expr e = r.b.Op("Exp", {r.x - most});
+    return r.dy * (e / r.Sum(e));
+  }));
 }
 
 Operator Search(const char* name) {
