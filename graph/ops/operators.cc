@@ -26,6 +26,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddOptimizerOperators(family);
   AddCollectiveOperators(family);
   AddLayoutOperators(family);
+  AddFusedOperators(family);
   for (Operator& op : family) Add(std::move(op));
   for (Operator& op : more) Add(std::move(op));
 }
