@@ -1,4 +1,6 @@
+#include "kernels/cpu/copy.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/reduce.h"
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/vector_rows.h"
 #include "kernels/kernel.h"
@@ -20,6 +22,8 @@ const KernelTable& CpuKernels() {
     AddLossVector(*rows);
     AddRandomVector(*rows);
     AddOptimizerVector(*rows);
+    AddReduceKernels(*rows);
+    AddCopyKernels(*rows);
     AddElementwiseReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);

@@ -67,13 +67,13 @@ void TransposeTiled(char* to, int64_t to_stride, const char* from, int64_t from_
 }
 
 template <typename T>
-void Gather(char* to, const char* from, int64_t stride, int64_t n) {
+void StepThrough(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
   T* y = reinterpret_cast<T*>(to);
   const T* x = reinterpret_cast<const T*>(from);
-  if (stride == 0) {
+  if (to_stride == 1 && from_stride == 0) {
     std::fill_n(y, n, *x);
   } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i * stride];
+    for (int64_t i = 0; i < n; ++i) y[i * to_stride] = x[i * from_stride];
   }
 }
 
@@ -98,9 +98,10 @@ StridedCopy::StridedCopy(const Loops& loops, int64_t size, char* to, const char*
   if (outer_.empty()) outer_.push_back({1, {1, 1}});
   inner_ = outer_.back();
   outer_.pop_back();
-  const int64_t stride = inner_.strides[1];
-  kind_ = stride == 1 ? Kind::kRun : stride == 0 ? Kind::kFill : Kind::kStride;
-  for (size_t a = 0; kind_ == Kind::kStride && a < outer_.size(); ++a) {
+  const bool in_order = inner_.strides[0] == 1;
+  kind_ = in_order && inner_.strides[1] == 1 ? Kind::kRun : Kind::kStride;
+  const bool jumps = in_order && kind_ == Kind::kStride && inner_.strides[1] != 0;
+  for (size_t a = 0; jumps && kind_ == Kind::kStride && a < outer_.size(); ++a) {
     if (outer_[a].strides[1] != 1) continue;
     across_ = outer_[a];
     outer_.erase(outer_.begin() + static_cast<std::ptrdiff_t>(a));
@@ -111,6 +112,7 @@ StridedCopy::StridedCopy(const Loops& loops, int64_t size, char* to, const char*
   pieces_ = (length + piece_ - 1) / piece_;
   tasks_ = pieces_;
   for (const Loop& loop : outer_) tasks_ *= loop.extent;
+  task_bytes_ = 2 * size_ * std::min(piece_, length) * (kind_ == Kind::kTile ? inner_.extent : 1);
 }
 
 void StridedCopy::RunTask(int64_t task) const {
@@ -133,20 +135,20 @@ void StridedCopy::RunTask(int64_t task) const {
     return;
   }
   const int64_t n = std::min(piece_, inner_.extent - first);
-  char* to = to_ + (t + first) * size_;
+  char* to = to_ + (t + first * inner_.strides[0]) * size_;
   const char* from = from_ + (f + first * inner_.strides[1]) * size_;
   if (kind_ == Kind::kRun) {
     std::memcpy(to, from, n * size_);
     return;
   }
-  BySize(size_, [&](auto element) { Gather<decltype(element)>(to, from, inner_.strides[1], n); });
+  BySize(size_, [&](auto element) {
+    StepThrough<decltype(element)>(to, inner_.strides[0], from, inner_.strides[1], n);
+  });
 }
 
 void StridedCopy::Run(int threads) const {
   if (tasks_ == 0) return;
-  const double bytes = 2.0 * static_cast<double>(tasks_) *
-                       static_cast<double>(size_ * std::min(piece_, inner_.extent)) *
-                       (kind_ == Kind::kTile ? static_cast<double>(inner_.extent) : 1);
+  const double bytes = static_cast<double>(tasks_) * static_cast<double>(task_bytes_);
   const int team = static_cast<int>(std::min<int64_t>(UsefulThreads(threads, bytes), tasks_));
   if (team <= 1) {
     for (int64_t task = 0; task < tasks_; ++task) RunTask(task);

@@ -13,19 +13,18 @@ namespace onward {
 // or square tiles.
 class StridedCopy {
  public:
-  // `size`: bytes of an element, 1, 2, 4 or 8. The innermost loop's destination stride
-  // is 1 unless the loop is of extent 1. Views do not overlap.
+  // `size`: bytes of an element, 1, 2, 4 or 8. Views do not overlap.
   StridedCopy(const Loops& loops, int64_t size, char* to, const char* from);
 
   // On up to `threads` threads, as many as are worth it.
   void Run(int threads) const;
 
  private:
-  enum class Kind { kRun, kFill, kTile, kStride };
+  enum class Kind { kRun, kTile, kStride };
   void RunTask(int64_t task) const;
 
   Loops outer_;  // all but those of one task's inside
-  Loop inner_;   // {1, s}: what a run, a fill or a row of a tile goes along
+  Loop inner_;   // what a run or a row of a tile goes along
   Loop across_;  // of tiles: {d, 1}
   Kind kind_ = Kind::kRun;
   int64_t size_;
@@ -34,6 +33,7 @@ class StridedCopy {
   int64_t piece_ = 1;  // of the inner loop (of tiles: the loop across) in one task
   int64_t pieces_ = 1;
   int64_t tasks_ = 1;
+  int64_t task_bytes_ = 0;  // read and written by one task
 };
 
 }  // namespace onward
