@@ -255,6 +255,7 @@ absl::Status Replace(Graph* graph, const OperatorSet& operators, const std::vect
       return absl::InternalError(
           absl::StrCat(Describe(*last), ": fused, it gives ", ToString(made->output(o)->type)));
     }
+    std::swap(made->output(o)->name, fused.outputs[o]->name);  // the old one goes
     made->output(o)->symbols = fused.outputs[o]->symbols;
     graph->ReplaceUses(fused.outputs[o], made->output(o));
   }

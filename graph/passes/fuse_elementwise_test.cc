@@ -62,32 +62,32 @@ TEST(FuseElementwise, AChainBecomesOneNode) {
 }
 
 TEST(FuseElementwise, ValuesReadOutsideAreOutputs) {
-  EXPECT_EQ(Fuse(R"(g (float[4, 8] x, float[8, 3] w) => (float[4, 8] y, float[4, 3] z) {
+  EXPECT_EQ(Fuse(R"(g (float[4, 8] x) => (float[4, 8] y, float[8, 4] z) {
               r = Relu(x)
               y = Exp(r)
-              z = MatMul(r, w) })"),
+              z = Transpose(r) })"),
             "Elementwise(x) -> r, y [float32 x0 -> t0, t1: t0:float32 = Relu(x0); t1:float32 = "
             "Exp(t0)]\n"
-            "MatMul(r, w) -> z\n");
+            "Transpose(r) -> z\n");
 }
 
-// x -> Relu -> MatMul -> Add, with Relu read by Add too: the two may not be one node.
+// x -> Relu -> Transpose -> Add, with Relu read by Add too: the two may not be one node.
 TEST(FuseElementwise, AGroupIsConvex) {
-  EXPECT_EQ(Fuse(R"(g (float[4, 4] x, float[4, 4] w) => (float[4, 4] y) {
+  EXPECT_EQ(Fuse(R"(g (float[4, 4] x) => (float[4, 4] y) {
               r = Relu(x)
-              m = MatMul(r, w)
+              m = Transpose(r)
               y = Add(r, m) })",
                  /*expect_change=*/false),
-            "Relu(x) -> r\nMatMul(r, w) -> m\nAdd(r, m) -> y\n");
+            "Relu(x) -> r\nTranspose(r) -> m\nAdd(r, m) -> y\n");
 }
 
 // What is ready early joins what needs it late, where nothing between depends on it.
 TEST(FuseElementwise, AProducerJoinsItsLaterReader) {
   EXPECT_EQ(Fuse(R"(g (float[4, 4] x, float[4, 4] w) => (float[4, 4] y) {
               r = Relu(x)
-              m = MatMul(w, w)
+              m = Transpose(w)
               y = Add(r, m) })"),
-            "MatMul(w, w) -> m\n"
+            "Transpose(w) -> m\n"
             "Elementwise(x, m) -> y [float32 x0, float32 x1 -> t1: t0:float32 = Relu(x0); "
             "t1:float32 = Add(t0, x1)]\n");
 }
@@ -141,11 +141,11 @@ TEST(FuseElementwise, MasksAreMadeAgain) {
                     <float zero = {0}> {
               m = Greater(x, zero)
               y = Where(m, d, zero)
-              p = MatMul(y, d)
+              p = Transpose(y)
               z = Where(m, p, zero) })"),
             "Elementwise(x, d) -> y [float32 x0, float32 x1 -> t2: t0:float32 = Constant<0>(); "
             "t1:bool = Greater(x0, t0); t2:float32 = Where(t1, x1, t0)]\n"
-            "MatMul(y, d) -> p\n"
+            "Transpose(y) -> p\n"
             "Elementwise(x, p) -> z [float32 x0, float32 x1 -> t2: t0:float32 = Constant<0>(); "
             "t1:bool = Greater(x0, t0); t2:float32 = Where(t1, x1, t0)]\n");
 }

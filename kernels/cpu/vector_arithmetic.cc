@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/cpu/elementwise_functors.h"
 #include "kernels/cpu/vector_function.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -182,7 +183,13 @@ template <class From, class To>
 void CastLoop(const void* const* operands, void* result, size_t n, const double*) {
   const From* x = static_cast<const From*>(operands[0]);
   To* y = static_cast<To*>(result);
-  for (size_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
+  for (size_t i = 0; i < n; ++i) {
+    if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {
+      y[i] = ConvertTo<To>(x[i]);  // saturates
+    } else {
+      y[i] = static_cast<To>(x[i]);
+    }
+  }
 }
 template <class From>
 void CastToBool(const void* const* operands, void* result, size_t n, const double*) {
