@@ -232,6 +232,10 @@ absl::StatusOr<Dims> Extents(const std::vector<Value*>& inputs) {
 absl::Status Replace(Graph* graph, const OperatorSet& operators, const std::vector<Node*>& nodes) {
   const Dims& dims = nodes[0]->output()->dims();
   ASSIGN_OR_RETURN(Fused fused, MakeProgram(nodes, /*numbers=*/true));
+  if (fused.outputs.empty()) {  // nobody reads any of it
+    for (size_t k = nodes.size(); k-- > 0;) graph->Remove(nodes[k]);
+    return absl::OkStatus();
+  }
   const auto extents = Extents(fused.inputs);
   // A scalar constant with extents of 1 may be what gives the result its rank.
   if (!extents.ok() || *extents != dims) {

@@ -161,6 +161,11 @@ TEST(FuseElementwise, GroupsAreNoLargerThanAsked) {
   EXPECT_TRUE(Verify(*graph).ok());
 }
 
+TEST(FuseElementwise, AGroupThatNobodyReadsGoes) {
+  EXPECT_EQ(Fuse("g (float[3] x) => (float[3] y) { a = Exp(x) b = Neg(a) y = Abs(x) }"),
+            "Abs(x) -> y\n");
+}
+
 TEST(FuseElementwise, OneNodeStaysAsItIs) {
   Fuse("g (float[3] x) => (float[3] y) { y = Exp(x) }", /*expect_change=*/false);
 }

@@ -17,6 +17,7 @@ constexpr int kMostWorkspace = 32 * 1024;  // bytes per thread, on its stack: th
 constexpr int kMostBlock = 1024;           // elements
 constexpr int kLeastBlock = 64;
 constexpr size_t kMostAxes = 16;
+constexpr int64_t kLeastRow = 256;  // elements
 
 // ---- What a call means.
 
@@ -294,7 +295,7 @@ class ElementwiseKernel : public BoundKernel {
 
   absl::Status Run() override {
     if (elements_ == 0) return absl::OkStatus();
-    const int64_t blocks = (elements_ + block_ - 1) / block_;
+    const int64_t blocks = elements_ / row_ * row_blocks();
     const int threads = static_cast<int>(std::min<int64_t>(threads_, blocks));
     if (threads == 1) {
       RunBlocks(0, blocks);
@@ -337,6 +338,16 @@ class ElementwiseKernel : public BoundKernel {
       }
       e.loops = Collapse(loops);
       (e.scalar() ? scalars_ : expansions_).push_back(std::move(e));
+    }
+    row_ = elements_;
+    for (const Expansion& e : expansions_) {
+      const Loop& inner = e.loops.back();
+      const bool first = &e == &expansions_[0];
+      if (inner.strides[0] != 0 || inner.extent < kLeastRow || (!first && inner.extent != row_)) {
+        row_ = elements_;
+        return;
+      }
+      row_ = inner.extent;
     }
   }
 
@@ -394,7 +405,10 @@ class ElementwiseKernel : public BoundKernel {
       slots_[e.reg] = take();
       pinned[e.reg] = true;
     }
-    for (const Expansion& e : expansions_) slots_[e.reg] = take();
+    for (const Expansion& e : expansions_) {
+      slots_[e.reg] = take();
+      pinned[e.reg] = in_rows();
+    }
     for (int reg = inputs; reg < registers_; ++reg) {
       if (program.Producer(reg).opcode != Opcode::kConstant) continue;
       slots_[reg] = take();
@@ -437,15 +451,21 @@ class ElementwiseKernel : public BoundKernel {
       regs[reg] = slots_[reg] < 0 ? nullptr : workspace + slots_[reg] * slot_bytes_;
     }
     const auto room = [&](int reg) { return workspace + slots_[reg] * slot_bytes_; };
-    for (const Expansion& e : scalars_) FillRun(room(e.reg), e.data, block_, e.size);
+    const int64_t longest = std::min(block_, row_);
+    for (const Expansion& e : scalars_) FillRun(room(e.reg), e.data, longest, e.size);
     for (const Step& s : constants_) {
-      s.function(nullptr, room(s.result), block_, s.immediates.data());
+      s.function(nullptr, room(s.result), longest, s.immediates.data());
     }
     for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b * block_;
-      const int64_t n = std::min(block_, elements_ - first);
+      const int64_t row = b / row_blocks() * row_, place = b % row_blocks() * block_;
+      const int64_t first = row + place;
+      const int64_t n = std::min(block_, row_ - place);
       for (const Stream& s : streams_) regs[s.reg] = s.data + first * s.size;
-      for (const Expansion& e : expansions_) regs[e.reg] = e.Read(first, n, room(e.reg));
+      if (!in_rows()) {
+        for (const Expansion& e : expansions_) regs[e.reg] = e.Read(first, n, room(e.reg));
+      } else if (place == 0 || b == begin) {
+        for (const Expansion& e : expansions_) e.Read(row, longest, room(e.reg));
+      }
       for (const Step& s : steps_) {
         const void* operands[3] = {nullptr, nullptr, nullptr};
         for (size_t k = 0; k < s.operands.size(); ++k) operands[k] = regs[s.operands[k]];
@@ -461,6 +481,11 @@ class ElementwiseKernel : public BoundKernel {
     }
   }
 
+  // Where all expanded operands are constant along rows of one length (a number per
+  // channel), blocks keep within rows, and the operands are expanded once a row.
+  bool in_rows() const { return row_ < elements_; }
+  int64_t row_blocks() const { return (row_ + block_ - 1) / block_; }
+
   // Room for kMostRegisters of the shortest block.
   static constexpr int64_t kWorkspace = int64_t{kMostRegisters} * kLeastBlock * 8;
 
@@ -472,6 +497,7 @@ class ElementwiseKernel : public BoundKernel {
   int64_t elements_;
   int registers_;
   int threads_ = 1;
+  int64_t row_ = 1;  // elements; all of them unless in_rows()
   int64_t block_ = kMostBlock;
   int64_t slot_bytes_ = 0;
   std::vector<Stream> streams_;
