@@ -3,114 +3,15 @@
 // theirs (tests/reference).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "backend/training/session.h"
-#include "backend/training/walk.h"
-#include "graph/base/status_macros.h"
-#include "tests/reference/training_reference.h"
+#include "tests/reference_run.h"
 
 namespace onward {
 namespace {
-
-struct Setting {
-  DataType dtype = DataType::kFloat64;
-  int devices = 1;
-  int threads = 1;
-  int shards = 0;   // 0: one per device
-  bool fixed_shards = false;
-};
-
-std::vector<std::string> References() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator("tests/reference")) {
-    const std::string name = entry.path().filename().string();
-    if (absl::StartsWith(name, "training-")) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-WalkOptions OptionsFor(const TrainingReference& reference, const TrainingRun& run,
-                       const Setting& setting) {
-  WalkOptions options;
-  for (const auto& input : reference.inputs) {
-    options.inputs.push_back(
-        {input.name, setting.dtype, Dims(input.dims.begin() + 1, input.dims.end())});
-  }
-  options.loss.kind = LossRequest::Kind::kCrossEntropy;
-  options.dropout = false;
-  const bool keras = absl::StartsWith(reference.framework, "Keras");
-  options.optimizer.formula = keras ? FormulaOf::kKeras : FormulaOf::kPyTorch;
-  if (run.optimizer == "adam") {
-    options.optimizer.rule = OptimizerSpec::Rule::kAdam;
-    options.optimizer.beta1 = run.beta_1;
-    options.optimizer.beta2 = run.beta_2;
-    options.optimizer.epsilon = run.epsilon;
-  } else {
-    options.optimizer.momentum = run.momentum;
-  }
-  for (int d = 0; d < setting.devices; ++d) {
-    options.placement.devices.push_back({Device::Kind::kCpu, d});
-  }
-  options.placement.threads = setting.threads;
-  options.placement.shards = setting.shards == 0 ? setting.devices : setting.shards;
-  options.placement.fixed_shards = setting.fixed_shards;
-  return options;
-}
-
-// Writes a batch into set 0, shard by shard.
-void FillBatch(const TrainingReference& reference, int64_t step, const Setting& setting,
-               const std::vector<FeedSpec>& feeds, const FeedBuffers& buffers, int shards) {
-  std::vector<Tensor> tensors = SyntheticInputs(reference, step, setting.dtype);
-  tensors.push_back(SyntheticLabels(reference, step));
-  const std::vector<int64_t> sizes = ShardSizes(reference.batch, shards);
-  for (size_t f = 0; f < feeds.size(); ++f) {
-    const int64_t row = tensors[f].bytes() / reference.batch;
-    int64_t begin = 0;
-    for (int s = 0; s < shards; ++s) {
-      std::memcpy(buffers.Memory(feeds[f].name, s, 0),
-                  static_cast<const char*>(tensors[f].data()) + begin * row, sizes[s] * row);
-      begin += sizes[s];
-    }
-  }
-}
-
-struct Result {
-  std::vector<double> losses;
-  std::map<std::string, Tensor> states;
-};
-
-absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const TrainingRun& run,
-                               const Setting& setting) {
-  ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model,
-                   OnnxModel::Load(absl::StrCat("tests/models/", reference.model)));
-  if (setting.dtype == DataType::kFloat64) RETURN_IF_ERROR(model->WidenToFloat64());
-  WalkOptions options = OptionsFor(reference, run, setting);
-  std::vector<FeedSpec> feeds = options.inputs;
-  feeds.push_back({kLabelsFeed, DataType::kInt64, {}});
-  const int shards = options.placement.shards;
-  ASSIGN_OR_RETURN(std::unique_ptr<Walk> walk, Walk::Create(model.get(), std::move(options)));
-  Session session(walk.get());
-  ASSIGN_OR_RETURN(std::unique_ptr<FeedBuffers> buffers,
-                   FeedBuffers::Create(feeds, reference.batch, shards, 2));
-  Result result;
-  for (int64_t step = 0; step < reference.steps; ++step) {
-    FillBatch(reference, step, setting, feeds, *buffers, shards);
-    std::vector<MetricSum> sums;
-    RETURN_IF_ERROR(session.Train(*buffers, 0, reference.batch, run.learning_rate, &sums));
-    result.losses.push_back(sums[0].numerator / sums[0].denominator);
-  }
-  for (const auto& named : session.states().names()) {
-    result.states.emplace(named.name, session.states().Read(named.name));
-  }
-  return result;
-}
 
 void Compare(const TrainingReference& reference, const TrainingRun& run, const Result& result,
              double loss_tolerance, double parameter_tolerance) {

@@ -23,28 +23,40 @@ void RedirectUpdates(Graph* graph, Value* from, Value* to) {
   }
 }
 
-absl::Status CombineOne(Graph* graph, Builder* b, const Node& norm, const State& running_mean) {
-  Value* mean = norm.output(1);
-  Value* variance = norm.output(2);
-  const Dims& x = norm.input(0)->dims();
+// What one normalisation sends across shards.
+struct Statistics {
+  const Node* norm = nullptr;
+  const State* running_mean = nullptr;
+  Value* count = nullptr;     // sum n_i
+  Value* sum = nullptr;       // sum n_i (m_i - K)
+  Value* squares = nullptr;   // sum n_i (v_i + (m_i - K)^2)
+};
+
+absl::Status SendStatistics(Builder* b, Statistics* s) {
+  const Dims& x = s->norm->input(0)->dims();
   const double count = static_cast<double>(Elements(x)) / static_cast<double>(x[1]);
+  Value* mean = s->norm->output(1);
   b->SetPhase(Phase::kForward);
-  Expr k = b->Wrap(running_mean.current);
-  Expr shifted = b->Wrap(mean) - k;
+  Expr shifted = b->Wrap(mean) - b->Wrap(s->running_mean->current);
   Expr sum = shifted * count;
-  Expr squares = (b->Wrap(variance) + shifted * shifted) * count;
+  Expr squares = (b->Wrap(s->norm->output(2)) + shifted * shifted) * count;
   Expr n = b->Scalar(mean->dtype(), count);
   RETURN_IF_ERROR(b->status());
-  ASSIGN_OR_RETURN(Value * total_n, Reduce(b, n.value()));
-  ASSIGN_OR_RETURN(Value * total_sum, Reduce(b, sum.value()));
-  ASSIGN_OR_RETURN(Value * total_squares, Reduce(b, squares.value()));
+  ASSIGN_OR_RETURN(s->count, Reduce(b, n.value()));
+  ASSIGN_OR_RETURN(s->sum, Reduce(b, sum.value()));
+  ASSIGN_OR_RETURN(s->squares, Reduce(b, squares.value()));
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveStatistics(Graph* graph, Builder* b, const Statistics& s) {
   b->SetPhase(Phase::kReduce);
-  Expr offset = b->Wrap(total_sum) / b->Wrap(total_n);
-  Expr combined_mean = k + offset;
-  Expr combined_variance = b->Wrap(total_squares) / b->Wrap(total_n) - offset * offset;
+  Expr n = b->Wrap(s.count);
+  Expr offset = b->Wrap(s.sum) / n;
+  Expr mean = b->Wrap(s.running_mean->current) + offset;
+  Expr variance = b->Wrap(s.squares) / n - offset * offset;
   RETURN_IF_ERROR(b->status());
-  RedirectUpdates(graph, mean, combined_mean.value());
-  RedirectUpdates(graph, variance, combined_variance.value());
+  RedirectUpdates(graph, s.norm->output(1), mean.value());
+  RedirectUpdates(graph, s.norm->output(2), variance.value());
   return absl::OkStatus();
 }
 
@@ -77,18 +89,25 @@ absl::StatusOr<std::vector<Value*>> ReduceAcrossShards(Graph* graph, const Opera
 }
 
 absl::Status CombineStatistics(Graph* graph, const OperatorSet& operators) {
-  std::vector<Node*> norms;
+  std::vector<Statistics> all;
   std::vector<Node*> updates;
   for (Node* node : graph->nodes()) {
-    if (node->op().id() == "onward.BatchNormalizationTraining") norms.push_back(node);
+    if (node->op().id() == "onward.BatchNormalizationTraining") {
+      const State* running_mean = RunningMeanOf(*graph, node->output(1));
+      if (running_mean != nullptr) all.push_back({node, running_mean});
+    }
     if (node->phase == Phase::kUpdate) updates.push_back(node);
   }
+  // All is sent before anything is received: what travels together must be ready
+  // before its first reader.
   Builder b(graph, &operators);
-  for (Node* norm : norms) {
-    const State* running_mean = RunningMeanOf(*graph, norm->output(1));
-    if (running_mean == nullptr) continue;
-    b.SetSource(norm->source);
-    RETURN_IF_ERROR(Annotate(CombineOne(graph, &b, *norm, *running_mean), Describe(*norm)));
+  for (Statistics& s : all) {
+    b.SetSource(s.norm->source);
+    RETURN_IF_ERROR(Annotate(SendStatistics(&b, &s), Describe(*s.norm)));
+  }
+  for (const Statistics& s : all) {
+    b.SetSource(s.norm->source);
+    RETURN_IF_ERROR(Annotate(ReceiveStatistics(graph, &b, s), Describe(*s.norm)));
   }
   for (Node* update : updates) graph->Move(update, nullptr);
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/passes/sample_axis.h"
 
 namespace onward {
 namespace {
@@ -81,8 +82,10 @@ absl::StatusOr<double> DropoutRatio(const Node& node) {
   return node.input(1)->constant->At(0);
 }
 
+// `samples` says where the samples lie in what is dropped: a mask is drawn by a
+// sample's number in the whole batch, whatever shard it is in.
 absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node, double ratio,
-                         const TrainingModeOptions& options) {
+                         const SampleAxis& samples, const TrainingModeOptions& options) {
   if (node->output(1) != nullptr && !node->output(1)->uses().empty()) {
     return WithExitCode(
         absl::UnimplementedError(absl::StrCat(Describe(*node), ": its mask is read by a node")),
@@ -123,12 +126,13 @@ State* CounterState(Graph* graph, const std::string& name, int64_t initial) {
 absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet& operators,
                                                  const TrainingModeOptions& options) {
   TrainingModeNotes notes;
+  SampleAxes axes = FindSampleAxes(*graph);
   for (Node* node = graph->first(); node != nullptr;) {
     Node* next = node->next();
     if (node->op().domain.empty() && node->op().name == "Dropout") {
       ASSIGN_OR_RETURN(const double ratio, DropoutRatio(*node));
       notes.dropouts += ratio > 0;
-      RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, options));
+      RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, axes[node->input(0)], options));
     } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
       ++notes.normalizations;
       RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, &notes));
@@ -144,7 +148,7 @@ absl::Status ToInferenceMode(Graph* graph, const OperatorSet& operators) {
     if (node->op().domain.empty() && node->op().name == "Dropout") {
       TrainingModeOptions off;
       off.dropout = false;
-      RETURN_IF_ERROR(DrawDropout(graph, operators, node, 0, off));
+      RETURN_IF_ERROR(DrawDropout(graph, operators, node, 0, SampleAxis::None(), off));
     } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
       Attributes attributes = node->attributes;
       attributes.Remove("training_mode");
