@@ -19,15 +19,15 @@ struct Setting {
   int shards = 0;             // 0: one per device
   bool fixed_shards = false;  // --shards
   bool dropout = false;
-  int64_t steps = -1;         // -1: the reference's
-  int64_t rows = -1;          // of each batch that are used; -1: all
+  int64_t steps = -1;  // -1: the reference's
+  int64_t rows = -1;   // of each batch that are used; -1: all
   double bucket_bytes = 25 << 20;
 };
 
 struct Result {
   std::vector<double> losses;
   std::map<std::string, Tensor> states;
-  std::string plan;   // as text
+  std::string plan;  // as text
 };
 
 // Paths of all references.

@@ -42,7 +42,8 @@ void ExpectClose(const Result& a, const Result& b, double tolerance) {
     const auto it = a.states.find(name);
     ASSERT_TRUE(it != a.states.end()) << name;
     for (int64_t i = 0; i < tensor.elements(); ++i) {
-      ASSERT_NEAR(it->second.At(i), tensor.At(i), tolerance * std::max(1.0, std::fabs(tensor.At(i))))
+      ASSERT_NEAR(it->second.At(i), tensor.At(i),
+                  tolerance * std::max(1.0, std::fabs(tensor.At(i))))
           << name << " element " << i;
     }
   }
@@ -132,7 +133,8 @@ TEST(ReplicaEquality, FixedShardsGiveTheSameBitsOnAnyDevicesAndThreads) {
     setting.fixed_shards = true;
     setting.dropout = true;
     const Result one = Train(model, "adam", setting);
-    for (const auto& [devices, threads] : std::vector<std::pair<int, int>>{{1, 2}, {2, 2}, {3, 3}, {4, 4}, {2, 4}}) {
+    for (const auto& [devices, threads] :
+         std::vector<std::pair<int, int>>{{1, 2}, {2, 2}, {3, 3}, {4, 4}, {2, 4}}) {
       setting.devices = devices;
       setting.threads = threads;
       EXPECT_TRUE(SameBits(Train(model, "adam", setting), one))

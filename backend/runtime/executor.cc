@@ -142,7 +142,9 @@ class Executor::Machine {
       start_.Publish(generation_);
       const std::atomic<bool> never{false};
       for (auto& lane : lanes_) lane->finished.WaitFor(generation_, never);
-      for (auto& c : collective_lanes_) c->finished.WaitFor(generation_, never);
+      for (auto& c : collective_lanes_) {
+        if (c->thread.joinable()) c->finished.WaitFor(generation_, never);
+      }
     }
     for (auto& lane : lanes_) RETURN_IF_ERROR(lane->status);
     return absl::OkStatus();

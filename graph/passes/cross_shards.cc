@@ -27,9 +27,9 @@ void RedirectUpdates(Graph* graph, Value* from, Value* to) {
 struct Statistics {
   const Node* norm = nullptr;
   const State* running_mean = nullptr;
-  Value* count = nullptr;     // sum n_i
-  Value* sum = nullptr;       // sum n_i (m_i - K)
-  Value* squares = nullptr;   // sum n_i (v_i + (m_i - K)^2)
+  Value* count = nullptr;    // sum n_i
+  Value* sum = nullptr;      // sum n_i (m_i - K)
+  Value* squares = nullptr;  // sum n_i (v_i + (m_i - K)^2)
 };
 
 absl::Status SendStatistics(Builder* b, Statistics* s) {

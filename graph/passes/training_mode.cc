@@ -101,10 +101,13 @@ absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node,
     b.InsertBefore(node);
     b.SetSource(PlaceOf(*node));
     b.SetScope(PlaceOf(*node));
-    Expr y =
-        b.Op("onward.Dropout",
-             {b.Wrap(node->input(0)), b.Wrap(seed->current), b.Wrap(step->current), b.Wrap(offset)},
-             {{"ratio", ratio}, {"key", node->ordinal}});
+    const bool along = samples.kind == SampleAxis::Kind::kAxis;
+    Expr first = b.Wrap(offset);
+    if (along && samples.inner > 1) first = first * static_cast<double>(samples.inner);
+    Expr y = b.Op(
+        "onward.Dropout",
+        {b.Wrap(node->input(0)), b.Wrap(seed->current), b.Wrap(step->current), first},
+        {{"ratio", ratio}, {"key", node->ordinal}, {"axis", int64_t{along ? samples.axis : -1}}});
     RETURN_IF_ERROR(b.status());
     y.value()->producer->ordinal = node->ordinal;
     result = y.value();
