@@ -583,9 +583,10 @@ class Executor::Machine {
       }
       if (!status.ok()) {
         const std::string& source = task.program->steps[i].source;
-        return WithExitCode(
-            source.empty() ? status : Annotate(status, absl::StrCat("node '", source, "'")),
-            ExitCode::kData);
+        const absl::Status told =
+            source.empty() ? status : Annotate(status, absl::StrCat("node '", source, "'"));
+        // What data can cause is a wrong index or label; the rest is a fault of ours.
+        return absl::IsInternal(told) ? told : WithExitCode(told, ExitCode::kData);
       }
       if (done != nullptr) done->Publish(i + 1);
     }

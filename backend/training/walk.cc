@@ -7,6 +7,8 @@
 #include "graph/ir/verifier.h"
 #include "graph/passes/autodiff.h"
 #include "graph/passes/cross_shards.h"
+#include "graph/passes/fuse_elementwise.h"
+#include "graph/passes/fuse_products.h"
 #include "graph/passes/optimizer.h"
 #include "graph/passes/sample_axis.h"
 #include "graph/passes/simplify.h"
@@ -160,6 +162,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::PredictionStep(int64_t samples) {
 absl::Status Walk::Optimize(Graph* graph) {
   RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
   RETURN_IF_ERROR(Observe("simplified", *graph));
+  RETURN_IF_ERROR(FuseProducts(graph, operators_).status());
+  RETURN_IF_ERROR(FuseElementwise(graph, operators_).status());
+  RETURN_IF_ERROR(Observe("fused", *graph));
   return absl::OkStatus();
 }
 
