@@ -393,6 +393,27 @@ TEST(OperatorValues, Patterns) {
       {{1, 2, 3, 4, 5, 6}}, {1, 2, 3, 0, 5, 6, 0, 0, 0});
 }
 
+TEST(OperatorValues, ReshapeMayStayInItsMemory) {
+  std::vector<float> numbers{1, 2, 3, 4, 5, 6};
+  const TensorType x{DataType::kFloat32, {2, 3}, {}}, y{DataType::kFloat32, {6}, {}};
+  const Attributes attributes;
+  KernelCall call;
+  call.op = "Reshape";
+  call.attributes = &attributes;
+  call.inputs = {&x};
+  call.outputs = {&y};
+  for (const Kernel& kernel : CpuKernels()) {
+    if (kernel.op != call.op) continue;
+    const KernelNeeds needs = kernel.describe(call);
+    ASSERT_EQ(needs.aliases.size(), 1u);
+    EXPECT_EQ(needs.aliases[0], std::make_pair(0, 0));
+    KernelMemory memory{{{x, numbers.data()}}, {{y, numbers.data()}}, nullptr};
+    auto bound = kernel.prepare(call, memory, Execution());
+    ASSERT_TRUE(bound.ok() && (*bound)->Run().ok());
+    EXPECT_EQ(numbers, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  }
+}
+
 // ---- Where the samples lie.
 
 SampleAxis AxisOfOutput(const std::string& text) {

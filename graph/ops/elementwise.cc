@@ -51,7 +51,9 @@ void AddArithmetic(OperatorFamily& list) {
                        if (g.wants(1)) g.dx(1, g.dy() * g.x(0));
                        return absl::OkStatus();
                      }));
+}
 
+void AddDivisions(OperatorFamily& list) {
   // y = a / b;  da = dy / b, db = -dy * y / b
   list.push_back(Operator("", "Div")
                      .Elementwise()
@@ -88,7 +90,9 @@ void AddArithmetic(OperatorFamily& list) {
             }
             return absl::OkStatus();
           }));
+}
 
+void AddSums(OperatorFamily& list) {
   // y = -x;  dx = -dy
   list.push_back(Operator("", "Neg")
                      .Elementwise()
@@ -258,7 +262,9 @@ void AddChoice(OperatorFamily& list) {
           .Example("g (int64[7] signed_x) => (int64[7] y) { low = Constant<value = int64 {-1}>() "
                    "high = Constant<value = int64 {2}>() y = Clip(signed_x, low, high) }")
           .Gradient(ClipGradient));
+}
 
+void AddIdentityAndCasts(OperatorFamily& list) {
   // y = x
   list.push_back(Operator("", "Identity")
                      .Elementwise()
@@ -394,8 +400,11 @@ void AddComparisonAndLogic(OperatorFamily& list) {
 
 void AddElementwiseOperators(OperatorFamily& list) {
   AddArithmetic(list);
+  AddDivisions(list);
+  AddSums(list);
   AddPowAndExtremes(list);
   AddChoice(list);
+  AddIdentityAndCasts(list);
   AddComparisonAndLogic(list);
 }
 

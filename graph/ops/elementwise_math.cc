@@ -122,13 +122,17 @@ void AddRectifiers(OperatorFamily& list) {
                  }).Example("g (int32[5] signed_x) => (int32[5] y) { y = Relu(signed_x) }"));
   list.push_back(Function("LeakyRelu", "",
                           [](const Unary& u) {
-                            return u.b.Where(u.Above(u.x, 0), u.dy, u.dy * u.Number("alpha", 0.01f));
+                            return u.b.Where(u.Above(u.x, 0), u.dy,
+                                             u.dy * u.Number("alpha", 0.01f));
                           },
                           {"alpha = 0.25"}));
   list.push_back(
       Function("ThresholdedRelu", "large",
                [](const Unary& u) { return KeepWhere(u.Above(u.x, u.Number("alpha", 1)), u.dy); },
                {"alpha = 0.25"}));
+}
+
+void AddBends(OperatorFamily& list) {
   // y = alpha (exp(x) - 1) below 0, so its slope there is y + alpha.
   list.push_back(Function("Elu", "large",
                           [](const Unary& u) {
@@ -232,6 +236,7 @@ void AddElementwiseMathOperators(OperatorFamily& list) {
   AddPowersAndExponentials(list);
   AddAngles(list);
   AddRectifiers(list);
+  AddBends(list);
   AddSmooth(list);
 }
 

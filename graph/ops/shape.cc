@@ -157,7 +157,9 @@ void AddTransposeAndExpand(OperatorFamily& list) {
                        }
                        return SampleAxis::Axis(moved, x.inner);
                      }));
+}
 
+void AddTile(OperatorFamily& list) {
   // y = x repeated;  dx = the sum over the repeats, which dy has as axes of their own
   list.push_back(Operator("", "Tile")
                      .Example("g (float[2, 3] x) => (float[4, 9] y) "
@@ -417,6 +419,7 @@ void AddMakers(OperatorFamily& list) {
 void AddShapeOperators(OperatorFamily& list) {
   AddReshapes(list);
   AddTransposeAndExpand(list);
+  AddTile(list);
   AddConcatAndSplit(list);
   AddSlice(list);
   AddMakers(list);

@@ -13,8 +13,16 @@ namespace {
 // Reshape and its like: the same elements in the same order.
 absl::Status Copy(const KernelCall&, const KernelMemory& memory, const Execution&) {
   const TensorView& y = memory.outputs[0];
-  if (y.type.bytes() > 0) std::memcpy(y.data, memory.inputs[0].data, y.type.bytes());
+  const void* x = memory.inputs[0].data;
+  if (y.data != x && y.type.bytes() > 0) std::memcpy(y.data, x, y.type.bytes());
   return absl::OkStatus();
+}
+
+// Nothing is left to do where the result may lie in its input's memory.
+KernelNeeds WantSameMemory(const KernelCall& call) {
+  KernelNeeds needs = WantPlain(call);
+  needs.aliases = {{0, 0}};
+  return needs;
 }
 
 // y[i] = x[start + index of i times strides], in elements of x.
@@ -293,6 +301,7 @@ absl::Status Range(const KernelCall&, const KernelMemory& memory, const Executio
 void AddShapeReference(KernelTable& table) {
   for (const char* op : {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}) {
     table.push_back(ReferenceKernel<Copy>(op));
+    table.back().describe = WantSameMemory;
   }
   table.push_back(ReferenceKernel<Transpose>("Transpose"));
   table.push_back(ReferenceKernel<Expand>("Expand"));
