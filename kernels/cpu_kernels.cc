@@ -1,5 +1,6 @@
 #include "kernels/cpu/copy.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/pool.h"
 #include "kernels/cpu/reduce.h"
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/vector_rows.h"
@@ -19,6 +20,7 @@ const KernelTable& CpuKernels() {
     onednn::AddSoftmaxRows(*rows);
     onednn::AddReorderRows(*rows);
     AddElementwiseKernels(*rows);
+    AddPoolKernels(*rows);
     AddLossVector(*rows);
     AddRandomVector(*rows);
     AddOptimizerVector(*rows);

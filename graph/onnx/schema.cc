@@ -114,8 +114,13 @@ absl::Status CheckTypes(const onnx::OpSchema& schema, const InferContext& call) 
   std::vector<std::pair<std::string, DataType>> bound;
   const auto& formals = schema.inputs();
   for (int i = 0; i < call.num_inputs(); ++i) {
-    if (!call.has(i) || formals.empty()) continue;
+    if (formals.empty()) continue;
     const auto& formal = formals[std::min<size_t>(i, formals.size() - 1)];
+    if (!call.has(i)) {
+      if (formal.GetOption() == onnx::OpSchema::Optional) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " (", formal.GetName(), ") of ", schema.Name(), " is absent"));
+    }
     const DataType dtype = call.input(i).dtype;
     const std::string type = absl::StrCat("tensor(", std::string(OnnxName(dtype)), ")");
     const auto& allowed = formal.GetTypes();

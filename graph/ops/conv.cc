@@ -1,4 +1,5 @@
 // Convolutions and their gradients.
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -128,10 +129,13 @@ absl::Status DataGradientGradient(GradientContext& g) {
   attributes.Remove("shape");
   const Dims dy = g.x(0).dims(), w = g.x(1).dims(), x = g.y().dims();
   if (g.wants(0)) {
-    // The output that the convolution makes may reach further than dy (the rest of
-    // a division by the stride): dy decides.
+    // The convolution may reach further than dy did, where less was asked of it.
     Expr y = b.Op("Conv", {g.dy(), g.x(1)}, attributes);
-    if (y && y.dims() != dy) return absl::InternalError("dy is not a whole convolution's output");
+    if (y && y.dims() != dy) {
+      std::vector<int64_t> starts(dy.size() - 2, 0), axes;
+      for (size_t i = 2; i < dy.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+      y = b.Op("Slice", {y, b.Ints(starts), b.Ints(Spatial(dy)), b.Ints(axes)});
+    }
     g.dx(0, y);
   }
   if (g.wants(1)) {
@@ -283,14 +287,15 @@ absl::Status LowerConvTranspose(LowerContext& c) {
   const std::string automatic = c.attributes().String("auto_pad", "NOTSET");
   const bool given = automatic == "NOTSET" && !c.attributes().Has("output_shape");
   for (int i = 0; i < window.axes(); ++i) {
-    // What a convolution from y to x must be padded by in all.
+    // What a convolution from y to x would be padded by in all; less than nothing
+    // where y is larger than x reaches, and then the rest of y is zero.
     const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
     const int64_t all = window.stride[i] * (x[i + 2] - 1) + reach - y[i + 2];
     const std::vector<int64_t> extra = c.attributes().Ints("output_padding");
-    const int64_t total = all + (extra.empty() ? 0 : extra[i]);
+    const int64_t total = std::max<int64_t>(0, all + (extra.empty() ? 0 : extra[i]));
     if (!given) window.begin[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
     if (automatic == "VALID") window.begin[i] = 0;
-    window.end[i] = all - window.begin[i];
+    window.end[i] = std::max<int64_t>(0, all - window.begin[i]);
   }
   Attributes attributes = Explicit(window, c.attributes().Int("group", 1));
   attributes.Set("shape", Vector(y));
@@ -387,8 +392,8 @@ Operator Conv() {
           "g (float[0, 2, 4, 4] x, float[3, 2, 3, 3] w) => (float[0, 3, 2, 2] y)"
           " { y = Conv(x, w) }")
       .Example(
-          "g (float[2, 17, 6, 6] positive_x, float[18, 17, 3, 3] w, float[18] b)"
-          " => (float[2, 18, 6, 6] y) { y = Conv<pads = [1, 1, 1, 1]>(positive_x, w, b) }")
+          "g (float[1, 17, 3, 4] positive_x, float[18, 17, 2, 2] w, float[18] b)"
+          " => (float[1, 18, 3, 4] y) { y = Conv<pads = [1, 1, 0, 0]>(positive_x, w, b) }")
       .Gradient(ConvGradient)
       .Samples(SamplesFirst);
 }
@@ -421,9 +426,9 @@ Operator ConvDataGradient() {
           "g (float[1, 2, 2, 3, 2] dy, float[2, 2, 2, 2, 2] w) => (float[1, 2, 3, 4, 3] dx)"
           " { dx = onward.ConvDataGradient<shape = [1, 2, 3, 4, 3]>(dy, w) }")
       .Example(
-          "g (float[2, 18, 6, 6] dy, float[18, 17, 3, 3] w) => (float[2, 17, 6, 6] dx)"
-          " { dx = onward.ConvDataGradient<shape = [2, 17, 6, 6],"
-          " pads = [1, 1, 1, 1]>(dy, w) }")
+          "g (float[1, 18, 3, 4] dy, float[18, 17, 2, 2] w) => (float[1, 17, 3, 4] dx)"
+          " { dx = onward.ConvDataGradient<shape = [1, 17, 3, 4],"
+          " pads = [1, 1, 0, 0]>(dy, w) }")
       .Lower(LowerDataGradient)
       .Gradient(DataGradientGradient)
       .Samples(SamplesFirst);
@@ -456,9 +461,9 @@ Operator ConvFilterGradient() {
           "g (float[1, 2, 2, 3, 2] dy, float[1, 2, 3, 4, 3] x) => (float[2, 2, 2, 2, 2] dw)"
           " { dw = onward.ConvFilterGradient<shape = [2, 2, 2, 2, 2]>(dy, x) }")
       .Example(
-          "g (float[2, 18, 6, 6] dy, float[2, 17, 6, 6] x) => (float[18, 17, 3, 3] dw,"
-          " float[18] db) { dw, db = onward.ConvFilterGradient<shape = [18, 17, 3, 3],"
-          " pads = [1, 1, 1, 1]>(dy, x) }")
+          "g (float[1, 18, 3, 4] dy, float[1, 17, 3, 4] x) => (float[18, 17, 2, 2] dw,"
+          " float[18] db) { dw, db = onward.ConvFilterGradient<shape = [18, 17, 2, 2],"
+          " pads = [1, 1, 0, 0]>(dy, x) }")
       .Lower(LowerFilterGradient)
       .Gradient(FilterGradientGradient)
       .Samples([](const Node&, absl::Span<const SampleAxis>, int) { return SampleAxis::Mixed(); });

@@ -1,4 +1,5 @@
 // Operators that only plans use.
+#include "graph/ir/builder.h"
 #include "graph/ops/operators.h"
 
 namespace onward {
@@ -8,7 +9,10 @@ void AddLayoutOperators(OperatorFamily& list) {
   // kernel wants its input in an order that it does not have.
   list.push_back(Operator(kOnward, "Reorder")
                      .Elementwise()
-                     .NotDifferentiable("it stands in plans only")
+                     .Gradient([](GradientContext& g) {
+                       g.dx(0, g.dy());
+                       return absl::OkStatus();
+                     })
                      .Infer([](InferContext& c) {
                        c.SetOutput(0, c.input(0).dtype, c.input(0).dims);
                        return absl::OkStatus();

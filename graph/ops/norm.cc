@@ -50,7 +50,7 @@ absl::Status LowerBatchNormalization(LowerContext& c) {
   Builder& b = c.b();
   const DataType dtype = c.x(0).dtype();
   const Dims channel = PerChannel(c.x(0).dims());
-  const double epsilon = c.attributes().Float("epsilon", 1e-5);
+  const double epsilon = c.attributes().Float("epsilon", 1e-5f);
   Expr scale = b.Cast(c.x(1), dtype), bias = b.Cast(c.x(2), dtype);
   if (c.attributes().Int("training_mode", 0) == 0) {
     Expr factor = scale * InverseRoot(b, b.Cast(c.x(4), dtype), epsilon);
@@ -58,7 +58,7 @@ absl::Status LowerBatchNormalization(LowerContext& c) {
     c.y(0, c.x(0) * b.Reshape(factor, channel) + b.Reshape(shift, channel));
     return absl::OkStatus();
   }
-  const double momentum = c.attributes().Float("momentum", 0.9);
+  const double momentum = c.attributes().Float("momentum", 0.9f);
   const std::vector<Expr> now =
       b.Ops("onward.BatchNormalizationTraining", {c.x(0), scale, bias}, {{"epsilon", epsilon}}, 3);
   c.y(0, now[0]);
@@ -112,7 +112,7 @@ absl::Status LowerBatchTraining(LowerContext& c) {
   Expr mean = b.ReduceSum(c.x(0), axes, true) / n;
   Expr from_mean = c.x(0) - mean;
   Expr variance = b.ReduceSum(from_mean * from_mean, axes, true) / n;
-  Expr factor = InverseRoot(b, variance, c.attributes().Float("epsilon", 1e-5));
+  Expr factor = InverseRoot(b, variance, c.attributes().Float("epsilon", 1e-5f));
   c.y(0, from_mean * (factor * b.Reshape(c.x(1), channel)) + b.Reshape(c.x(2), channel));
   c.y(1, b.Reshape(mean, {Channels(x)}));
   c.y(2, b.Reshape(variance, {Channels(x)}));
@@ -128,7 +128,7 @@ absl::Status BatchTrainingGradient(GradientContext& g) {
   if (g.dy(0)) {
     const std::vector<Expr> d =
         b.Ops("onward.BatchNormalizationGradient", {g.dy(0), g.x(0), g.x(1), g.y(1), g.y(2)},
-              {{"epsilon", g.attributes().Float("epsilon", 1e-5)}}, 3);
+              {{"epsilon", g.attributes().Float("epsilon", 1e-5f)}}, 3);
     dx = d[0];
     g.dx(1, d[1]);
     g.dx(2, d[2]);
@@ -169,7 +169,7 @@ absl::Status LowerBatchGradient(LowerContext& c) {
   const std::vector<int64_t> axes = AllButChannels(x);
   const double n = Count(x);
   Expr dy = c.x(0), scale = b.Reshape(c.x(2), channel), mean = b.Reshape(c.x(3), channel);
-  Expr r = InverseRoot(b, b.Reshape(c.x(4), channel), c.attributes().Float("epsilon", 1e-5));
+  Expr r = InverseRoot(b, b.Reshape(c.x(4), channel), c.attributes().Float("epsilon", 1e-5f));
   Expr h = (c.x(1) - mean) * r;
   Expr dbias = b.ReduceSum(dy, axes, true), dscale = b.ReduceSum(dy * h, axes, true);
   c.y(0, (scale * r) * (dy - dbias / n - h * (dscale / n)));
@@ -328,7 +328,7 @@ absl::Status LowerLayerNormalization(LowerContext& c) {
   const Dims normalized = NormalizedDims(x, AxisOf(c.attributes(), x.size()));
   std::vector<Expr> inputs = {c.x(0), b.Expand(c.x(1), normalized)};
   if (c.has_x(2)) inputs.push_back(b.Expand(c.x(2), normalized));
-  const double epsilon = c.attributes().Float("epsilon", 1e-5);
+  const double epsilon = c.attributes().Float("epsilon", 1e-5f);
   const std::vector<Expr> all =
       b.Ops("onward.LayerNormalizationTraining", inputs,
             {{"axis", AxisOf(c.attributes(), x.size())}, {"epsilon", epsilon}}, 3);
@@ -368,7 +368,7 @@ absl::Status LowerLayerTraining(LowerContext& c) {
   Expr mean = b.ReduceSum(c.x(0), axes, true) / n;
   Expr from_mean = c.x(0) - mean;
   Expr variance = b.ReduceSum(from_mean * from_mean, axes, true) / n;
-  Expr y = from_mean * InverseRoot(b, variance, c.attributes().Float("epsilon", 1e-5));
+  Expr y = from_mean * InverseRoot(b, variance, c.attributes().Float("epsilon", 1e-5f));
   if (c.has_x(1)) y = y * c.x(1);
   if (c.has_x(2)) y = y + c.x(2);
   c.y(0, y);
@@ -387,7 +387,7 @@ absl::Status LayerTrainingGradient(GradientContext& g) {
   if (g.dy(0)) {
     const std::vector<Expr> d =
         b.Ops("onward.LayerNormalizationGradient", {g.dy(0), g.x(0), g.x(1), g.y(1), g.y(2)},
-              {{"axis", axis}, {"epsilon", g.attributes().Float("epsilon", 1e-5)}},
+              {{"axis", axis}, {"epsilon", g.attributes().Float("epsilon", 1e-5f)}},
               g.has_x(2)   ? 3
               : g.has_x(1) ? 2
                            : 1);
@@ -428,7 +428,7 @@ absl::Status LowerLayerGradient(LowerContext& c) {
   const int64_t axis = AxisOf(c.attributes(), x.size());
   const std::vector<int64_t> axes = AxesFrom(axis, x.size()), before = AxesBefore(axis);
   const double n = LineCount(x, axis);
-  Expr dy = c.x(0), r = InverseRoot(b, c.x(4), c.attributes().Float("epsilon", 1e-5));
+  Expr dy = c.x(0), r = InverseRoot(b, c.x(4), c.attributes().Float("epsilon", 1e-5f));
   Expr h = (c.x(1) - c.x(3)) * r;
   Expr s = c.has_x(2) ? dy * c.x(2) : dy;
   c.y(0, r * (s - b.ReduceSum(s, axes, true) / n - h * (b.ReduceSum(s * h, axes, true) / n)));

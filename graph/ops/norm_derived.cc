@@ -1,5 +1,7 @@
 // Normalisations that are stated in other operators.
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,23 @@
 
 namespace onward {
 namespace {
+
+// For operators whose schema infers nothing: the output is like the first of
+// `inputs` inputs.
+InferRule LikeFirst(int inputs, std::function<absl::Status(InferContext&)> check) {
+  return [inputs, check = std::move(check)](InferContext& c) -> absl::Status {
+    bool all = c.num_inputs() == inputs && c.num_outputs() == 1;
+    for (int i = 0; all && i < inputs; ++i) {
+      all = c.has(i) && c.input(i).dtype == c.input(0).dtype && IsFloating(c.input(i).dtype);
+    }
+    if (!all) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected ", inputs, " inputs of one floating type and 1 output"));
+    }
+    c.SetOutput(0, c.input(0).dtype, c.input(0).dims);
+    return check(c);
+  };
+}
 
 // [1, channels, 1, ...] for [samples, channels, space...].
 Dims PerChannel(const Dims& x) {
@@ -51,7 +70,7 @@ absl::Status LowerGroups(LowerContext& c, int64_t groups) {
       groups == 0 ? 0 : x[1] / groups * Elements(absl::MakeConstSpan(x).subspan(2));
   const std::vector<Expr> normal =
       b.Ops("onward.LayerNormalizationTraining", {b.Reshape(c.x(0), {lines, line})},
-            {{"axis", int64_t{1}}, {"epsilon", c.attributes().Float("epsilon", 1e-5)}}, 3);
+            {{"axis", int64_t{1}}, {"epsilon", c.attributes().Float("epsilon", 1e-5f)}}, 3);
   c.y(0, b.Reshape(normal[0], x) * b.Reshape(c.x(1), PerChannel(x)) +
              b.Reshape(c.x(2), PerChannel(x)));
   return absl::OkStatus();
@@ -78,7 +97,7 @@ absl::Status LowerRms(LowerContext& c) {
   }
   const double count = static_cast<double>(std::max<int64_t>(n, 1));
   Expr mean = b.ReduceSum(c.x(0) * c.x(0), axes, true) / count;
-  Expr normal = c.x(0) / b.Op("Sqrt", {mean + c.attributes().Float("epsilon", 1e-5)});
+  Expr normal = c.x(0) / b.Op("Sqrt", {mean + c.attributes().Float("epsilon", 1e-5f)});
   c.y(0, b.Cast(normal, c.x(1).dtype()) * c.x(1));
   return absl::OkStatus();
 }
@@ -112,7 +131,7 @@ absl::Status LowerLrn(LowerContext& c) {
                     {"pads", pads},
                     {"count_include_pad", int64_t{1}}});
   Expr base =
-      b.Reshape(mean, x) * c.attributes().Float("alpha", 1e-4) + c.attributes().Float("bias", 1.0);
+      b.Reshape(mean, x) * c.attributes().Float("alpha", 1e-4f) + c.attributes().Float("bias", 1.0);
   c.y(0, c.x(0) / b.Op("Pow", {base, b.Like(c.x(0), c.attributes().Float("beta", 0.75))}));
   return absl::OkStatus();
 }
@@ -203,7 +222,7 @@ void AddDerivedNormOperators(OperatorFamily& list) {
           .Samples(SamplesFirst));
   list.push_back(
       Operator("", "GroupNormalization")
-          .Infer(OnnxInferenceAnd("GroupNormalization", CheckGroups))
+          .Infer(LikeFirst(3, CheckGroups))
           .Example("g (float[2, 4, 2, 3] x, float[4] s, float[4] b) => (float[2, 4, 2, 3] y)"
                    " { y = GroupNormalization<num_groups = 2>(x, s, b) }")
           .Example("g (float[2, 4, 5] x, float[4] s, float[4] b) => (float[2, 4, 5] y)"
@@ -236,7 +255,7 @@ void AddDerivedNormOperators(OperatorFamily& list) {
                      .AlwaysLower(LowerLpNormalization)
                      .Samples(OffAxis));
   list.push_back(Operator("", "MeanVarianceNormalization")
-                     .Infer(OnnxInferenceAnd("MeanVarianceNormalization", CheckMeanVariance))
+                     .Infer(LikeFirst(1, CheckMeanVariance))
                      .Example("g (float[2, 3, 2, 3] x) => (float[2, 3, 2, 3] y)"
                               " { y = MeanVarianceNormalization(x) }")
                      .Example("g (float[2, 3, 4] x) => (float[2, 3, 4] y)"

@@ -56,8 +56,14 @@ absl::Status InferPoolGradient(InferContext& c) {
   const std::vector<int64_t> shape = c.attributes().Ints("shape");
   const Dims x(shape.begin(), shape.end());
   const Dims& dy = c.input(0).dims;
-  if (x.size() < 3 || dy.size() != x.size() || dy[0] != x[0] || dy[1] != x[1] ||
-      c.attributes().Ints("kernel_shape").size() != x.size() - 2) {
+  // What the pooling makes of x.
+  Attributes forward = c.attributes();
+  forward.Remove("shape");
+  const TensorType x_type = {c.input(0).dtype, x, {}};
+  const TensorType* const inputs[] = {&x_type};
+  InferContext pooling(c.op(), forward, inputs, {}, 1);
+  RETURN_IF_ERROR(OnnxInference("", "MaxPool")(pooling));
+  if (pooling.outputs()[0].dims != dy) {
     return absl::InvalidArgumentError(
         absl::StrCat("dy ", ToString(dy), " and shape ", ToString(x), " do not make a pooling"));
   }
@@ -225,7 +231,7 @@ Operator Pooling(const std::string& name, const std::string& input, const std::s
   add("2, 3, 6, 6", "2, 3, 3, 3", "kernel_shape = [2, 2], strides = [2, 2]");
   add("1, 2, 5, 5", "1, 2, 3, 4", "kernel_shape = [3, 2]");
   add("1, 2, 6, 5", "1, 2, 3, 3", "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 0, 1]");
-  add("1, 2, 6, 6", "1, 2, 4, 3",
+  add("1, 2, 6, 6", "1, 2, 4, 2",
       "kernel_shape = [3, 3], strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1");
   add("1, 1, 7, 7", "1, 1, 3, 5", "kernel_shape = [3, 2], dilations = [2, 2]");
   add("1, 2, 5, 6", "1, 2, 3, 3",
@@ -287,7 +293,7 @@ Operator MaxPoolGradient() {
           " { dx = onward.MaxPoolGradient<shape = [2, 17, 6, 5], kernel_shape = [3, 3],"
           " strides = [2, 2], pads = [1, 1, 0, 1]>(dy, x) }")
       .Example(
-          "g (float[1, 2, 4, 3] dy, float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] dx)"
+          "g (float[1, 2, 4, 2] dy, float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] dx)"
           " { dx = onward.MaxPoolGradient<shape = [1, 2, 6, 6], kernel_shape = [3, 3],"
           " strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1>(dy, x) }")
       .Example(
@@ -330,7 +336,7 @@ Operator AveragePoolGradient() {
           " { dx = onward.AveragePoolGradient<shape = [1, 17, 6, 5], kernel_shape = [3, 3],"
           " strides = [2, 2], pads = [1, 1, 0, 1]>(dy) }")
       .Example(
-          "g (float[1, 2, 4, 3] dy) => (float[1, 2, 6, 6] dx)"
+          "g (float[1, 2, 4, 2] dy) => (float[1, 2, 6, 6] dx)"
           " { dx = onward.AveragePoolGradient<shape = [1, 2, 6, 6], kernel_shape = [3, 3],"
           " strides = [2, 3], pads = [1, 0, 1, 2], ceil_mode = 1, count_include_pad = 1>(dy)"
           " }")

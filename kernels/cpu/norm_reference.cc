@@ -87,8 +87,8 @@ absl::Status BatchNormalization(const KernelCall& call, const KernelMemory& memo
   const T* x = memory.inputs[0].as<T>();
   T* y = memory.outputs[0].as<T>();
   const bool training = call.attributes->Int("training_mode", 0) != 0;
-  const double epsilon = call.attributes->Float("epsilon", 1e-5);
-  const double momentum = call.attributes->Float("momentum", 0.9);
+  const double epsilon = call.attributes->Float("epsilon", 1e-5f);
+  const double momentum = call.attributes->Float("momentum", 0.9f);
   for (int64_t c = 0; c < lines.lines; ++c) {
     const Statistics running = {Number(memory, 3, c), Number(memory, 4, c)};
     const Statistics s = training ? Measure(lines, c, x) : running;
@@ -115,7 +115,7 @@ void Normalize(const KernelCall& call, const KernelMemory& memory, const Lines& 
           *bias = Input<T>(call, memory, 2);
   T *y = memory.outputs[0].as<T>(), *mean = Output<T>(call, memory, 1),
     *variance = Output<T>(call, memory, 2);
-  const double epsilon = call.attributes->Float("epsilon", 1e-5);
+  const double epsilon = call.attributes->Float("epsilon", 1e-5f);
   for (int64_t l = 0; l < lines.lines; ++l) {
     const Statistics s = Measure(lines, l, x);
     const double inverse = 1 / std::sqrt(s.variance + epsilon);
@@ -140,7 +140,7 @@ void Gradient(const KernelCall& call, const KernelMemory& memory, const Lines& l
           *variance = memory.inputs[4].as<T>();
   T *dx = memory.outputs[0].as<T>(), *dscale = Output<T>(call, memory, 1),
     *dbias = Output<T>(call, memory, 2);
-  const double epsilon = call.attributes->Float("epsilon", 1e-5);
+  const double epsilon = call.attributes->Float("epsilon", 1e-5f);
   const int64_t n = lines.count(), parameters = by_channel ? lines.lines : n;
   std::vector<double> sum_scale(parameters, 0.0), sum_bias(parameters, 0.0);
   for (int64_t l = 0; l < lines.lines; ++l) {

@@ -101,7 +101,7 @@ absl::StatusOr<Form> FilterGradientForm(const KernelCall& call) {
   Form form;
   form.operands = {{DNNL_ARG_DIFF_DST, false, 0, View::Same(dy)},
                    {DNNL_ARG_SRC, false, 1, View::Same(x)},
-                   {DNNL_ARG_DIFF_WEIGHTS, true, 0, Filters(dw, g.group)}};
+                   {DNNL_ARG_DIFF_WEIGHTS, true, 0, Filters(dw, g.group), true}};
   const bool bias = call.has_output(1);
   if (bias) form.operands.push_back({DNNL_ARG_DIFF_BIAS, true, 1, View::Shaped({dw[0]})});
   form.operations = g.operations;

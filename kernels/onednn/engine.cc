@@ -134,7 +134,7 @@ const TensorType* TypeOf(const KernelCall& call, const Operand& operand) {
 }
 
 bool IsOpen(const KernelCall& call, const Operand& operand) {
-  if (operand.keep || operand.view.kind == View::Kind::kShaped) return false;
+  if (operand.view.kind == View::Kind::kShaped) return false;
   return ((operand.output ? call.open_outputs : call.open_inputs) >> operand.index & 1) != 0;
 }
 
@@ -205,15 +205,16 @@ absl::Status Try(const KernelCall& call, const Form& form, std::vector<bool> any
 }
 
 absl::StatusOr<Chosen> Choose(const KernelCall& call, const Form& form) {
-  // What is open and plain is left to oneDNN. What has another layout already
-  // keeps it where oneDNN has code for it: a new one costs a reorder.
+  // What is open and plain is left to oneDNN, unless the form would keep it. What
+  // has another layout already keeps it where there is code for it: a new one costs
+  // a reorder.
   std::vector<bool> any, all;
   bool kept = false;
   for (const Operand& operand : form.operands) {
     const bool open = IsOpen(call, operand), plain = TypeOf(call, operand)->layout.plain();
-    any.push_back(open && plain);
+    any.push_back(open && plain && !operand.keep);
     all.push_back(open);
-    kept |= open && !plain;
+    kept |= any.back() != open;
   }
   Chosen chosen;
   absl::Status status = Try(call, form, any, &chosen);

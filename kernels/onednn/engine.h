@@ -62,7 +62,8 @@ struct Operand {
   bool output = false;
   int index = 0;  // which input or output of the call
   View view;
-  bool keep = false;  // never ask for another layout, even where it is open
+  // Ask for another layout than it has only where there is no code for its own.
+  bool keep = false;
 };
 
 // Creates a primitive's descriptor from those of the operands, in their order; may

@@ -138,7 +138,7 @@ absl::StatusOr<Form> WeightGradientForm(const KernelCall& call, bool swapped) {
   form.operands = {
       {DNNL_ARG_SRC, false, swapped ? 0 : 1, View::Same(swapped ? p.a : p.b), true},
       {DNNL_ARG_DIFF_DST, false, swapped ? 1 : 0, View::Same(swapped ? p.b : p.a), true},
-      {DNNL_ARG_DIFF_WEIGHTS, true, 0, swapped ? View::Swapped(p.y) : View::Same(p.y)}};
+      {DNNL_ARG_DIFF_WEIGHTS, true, 0, swapped ? View::Swapped(p.y) : View::Same(p.y), true}};
   form.operations = p.operations();
   form.create = [](Descs d, const dnnl::primitive_attr& attributes) {
     const dnnl::inner_product_forward::primitive_desc forward(
@@ -223,7 +223,7 @@ void AddMatMulRows(KernelTable& table) {
     table.push_back(Row<InnerProductForm>("onednn.inner_product", op));
     if (std::string(op) != "MatMul") {
       table.push_back(Row<WeightGradientSwapped>("onednn.inner_product_weight_gradient", op));
-      table.push_back(Row<WeightGradientSame>("onednn.inner_product_weight_gradient", op));
+      table.push_back(Row<WeightGradientSame>("onednn.inner_product_weight_gradient_as_is", op));
     }
     table.push_back(Row<MatMulForm>("onednn.matmul", op));
   }

@@ -13,7 +13,7 @@ using dnnl::prop_kind;
 using Descs = absl::Span<const memory::desc>;
 
 float Epsilon(const KernelCall& call) {
-  return static_cast<float>(call.attributes->Float("epsilon", 1e-5));
+  return static_cast<float>(call.attributes->Float("epsilon", 1e-5f));
 }
 
 normalization_flags ScaleAndShift() {
@@ -180,6 +180,8 @@ absl::StatusOr<Form> LayerGradientForm(const KernelCall& call) {
   if (call.has_output(2)) {
     flags = flags | normalization_flags::use_shift;
     form.operands.push_back({DNNL_ARG_DIFF_SHIFT, true, 2, View::Shaped(s.parameters)});
+    // The primitive wants a shift, which no gradient depends on: any vector will do.
+    form.operands.push_back({DNNL_ARG_SHIFT, false, 2, View::Shaped(s.parameters)});
   }
   form.operations = 10.0 * Elements(x);
   const auto kind = scale ? prop_kind::backward : prop_kind::backward_data;
