@@ -35,7 +35,7 @@ absl::Status AttachOptimizer(Graph* graph, const OperatorSet& operators, const O
                              Value* denominator) {
   Builder b(graph, &operators);
   b.SetPhase(Phase::kUpdate);
-  Value* rate = graph->AddInput(kLearningRateFeed, {DataType::kFloat32, {}, {}});
+  Value* rate = graph->AddInput(kLearningRateFeed, {DataType::kFloat64, {}, {}});
   State* steps = CounterState(graph, kStepState, 0);
   Expr step = b.Wrap(steps->current) + 1.0;
   RETURN_IF_ERROR(b.status());

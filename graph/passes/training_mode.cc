@@ -129,13 +129,21 @@ State* CounterState(Graph* graph, const std::string& name, int64_t initial) {
 absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet& operators,
                                                  const TrainingModeOptions& options) {
   TrainingModeNotes notes;
-  SampleAxes axes = FindSampleAxes(*graph);
+  // Where samples lie is asked before anything is edited.
+  absl::flat_hash_map<const Node*, SampleAxis> samples;
+  {
+    const SampleAxes axes = FindSampleAxes(*graph);
+    for (const Node* node : graph->nodes()) {
+      const auto it = axes.find(node->input(0));
+      if (it != axes.end()) samples[node] = it->second;
+    }
+  }
   for (Node* node = graph->first(); node != nullptr;) {
     Node* next = node->next();
     if (node->op().domain.empty() && node->op().name == "Dropout") {
       ASSIGN_OR_RETURN(const double ratio, DropoutRatio(*node));
       notes.dropouts += ratio > 0;
-      RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, axes[node->input(0)], options));
+      RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, samples[node], options));
     } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
       ++notes.normalizations;
       RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, &notes));
