@@ -10,8 +10,11 @@ class FunctionKernel : public BoundKernel {
  public:
   FunctionKernel(KernelFunction function, const KernelCall& call, KernelMemory memory,
                  Execution execution)
-      : function_(function), call_(call), attributes_(*call.attributes),
-        memory_(std::move(memory)), execution_(execution) {
+      : function_(function),
+        call_(call),
+        attributes_(*call.attributes),
+        memory_(std::move(memory)),
+        execution_(execution) {
     call_.attributes = &attributes_;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {
       if (call_.inputs[i] != nullptr) call_.inputs[i] = &memory_.inputs[i].type;

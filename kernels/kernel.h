@@ -25,7 +25,7 @@ namespace onward {
 
 // The share of a device on which a kernel runs.
 struct Execution {
-  int threads = 1;   // OpenMP threads of this device, the calling one included
+  int threads = 1;  // OpenMP threads of this device, the calling one included
 };
 
 // A kernel with everything bound: pointers, primitives, sizes.
@@ -47,8 +47,8 @@ struct KernelMemory {
 
 // A row of the table.
 struct Kernel {
-  std::string name;   // "onednn.convolution", "reference.Relu": printed by plans
-  std::string op;     // which operator's calls it serves
+  std::string name;  // "onednn.convolution", "reference.Relu": printed by plans
+  std::string op;    // which operator's calls it serves
   bool reference = false;
   // Ok, or Unimplemented with the reason. With the layouts as they stand where
   // they are not open.
@@ -84,7 +84,11 @@ std::unique_ptr<BoundKernel> Bind(KernelFunction function, const KernelCall& cal
 // A reference row: plain layouts, one thread.
 template <KernelFunction kFunction>
 Kernel ReferenceKernel(std::string op) {
-  return {"reference." + op, op, true, AcceptPlain, WantPlain,
+  return {"reference." + op,
+          op,
+          true,
+          AcceptPlain,
+          WantPlain,
           [](const KernelCall& call, const KernelMemory& memory,
              const Execution& execution) -> absl::StatusOr<std::unique_ptr<BoundKernel>> {
             return Bind(kFunction, call, memory, execution);

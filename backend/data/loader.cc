@@ -118,8 +118,8 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset* data,
   if (rows <= 0) return DataError("the data has no rows");
   options.end_row = options.first_row + rows;
   if (options.drop_last && rows < options.batch_size) {
-    return DataError("the data has ", rows, " rows, less than one batch of ",
-                     options.batch_size, ", and smaller batches are dropped");
+    return DataError("the data has ", rows, " rows, less than one batch of ", options.batch_size,
+                     ", and smaller batches are dropped");
   }
   if (options.shuffle && rows > int64_t{std::numeric_limits<uint32_t>::max()}) {
     return DataError("the data has ", rows, " rows; at most 2^32 can be shuffled");
@@ -353,8 +353,7 @@ absl::Status Loader::FillShard(int64_t run, int column, int64_t position, int64_
   const int64_t chunk = ChunkRows(from);
   const int64_t row_bytes = from.row_bytes();
   const auto row_at = [&](int64_t i) {
-    return options_.first_row +
-           (options_.shuffle ? int64_t{order_[position + i]} : position + i);
+    return options_.first_row + (options_.shuffle ? int64_t{order_[position + i]} : position + i);
   };
   for (int64_t first = 0; first < rows; first += chunk) {
     if (Over(run)) return absl::OkStatus();  // given up: nobody sees the batch

@@ -47,10 +47,10 @@ struct LoaderOptions {
   // Only rows [first_row, end_row) of the data. Default (-1): to the end.
   int64_t first_row = 0;
   int64_t end_row = -1;
-  int shards = 1;          // that the global batch is cut into
-  int first_shard = 0;     // this process makes shards [first_shard, end_shard)
-  int end_shard = -1;      // Default (-1): shards
-  int buffers = 3;         // batches that exist at once, those in use included; at least 2
+  int shards = 1;       // that the global batch is cut into
+  int first_shard = 0;  // this process makes shards [first_shard, end_shard)
+  int end_shard = -1;   // Default (-1): shards
+  int buffers = 3;      // batches that exist at once, those in use included; at least 2
 };
 
 // A column of the data set and its way into the batch.

@@ -41,9 +41,11 @@ void AddInto(DataType dtype, void* a, const void* b, int64_t n) {
 }
 
 TreeReduction::TreeReduction(DataType dtype, int64_t elements,
-                             const std::vector<ShardBlock>& blocks,
-                             std::vector<void*> block_memory, std::vector<void*> outputs)
-    : dtype_(dtype), elements_(elements), memory_(std::move(block_memory)),
+                             const std::vector<ShardBlock>& blocks, std::vector<void*> block_memory,
+                             std::vector<void*> outputs)
+    : dtype_(dtype),
+      elements_(elements),
+      memory_(std::move(block_memory)),
       outputs_(std::move(outputs)) {
   // Halves are joined as on a stack; what remains are complete subtrees of falling
   // sizes, which the tree joins from the right.

@@ -35,7 +35,8 @@ absl::StatusOr<KernelChoice> TableOracle::Choose(const Device& device,
   }
   if (before != call.threads) omp_set_num_threads(before);
   if (!choice.ok()) {
-    return absl::UnimplementedError(absl::StrCat("no kernel accepts ", call.op, " (", reasons, ")"));
+    return absl::UnimplementedError(
+        absl::StrCat("no kernel accepts ", call.op, " (", reasons, ")"));
   }
   return choice;
 }

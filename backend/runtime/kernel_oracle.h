@@ -14,8 +14,7 @@ namespace onward {
 class TableOracle : public KernelOracle {
  public:
   explicit TableOracle(const KernelTable* table);
-  absl::StatusOr<KernelChoice> Choose(const Device& device,
-                                      const KernelCall& call) const override;
+  absl::StatusOr<KernelChoice> Choose(const Device& device, const KernelCall& call) const override;
 
  private:
   absl::flat_hash_map<std::string, std::vector<const Kernel*>> rows_;

@@ -78,9 +78,8 @@ Tensor StateStore::Read(const std::string& name) const {
 absl::Status StateStore::Write(const std::string& name, const Tensor& value) {
   Entry& entry = entries_.at(name);
   if (value.dtype() != entry.type.dtype || value.dims() != entry.type.dims) {
-    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' is ",
-                                                   ToString(entry.type), ", got ",
-                                                   ToString(value.type())));
+    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' is ", ToString(entry.type),
+                                                   ", got ", ToString(value.type())));
   }
   for (DeviceMemory& memory : entry.memory) {
     ConvertLayout(value.view(), {entry.type, memory.data()});

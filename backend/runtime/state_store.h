@@ -62,7 +62,7 @@ class StateStore {
  private:
   struct Entry {
     TensorType type;
-    std::vector<DeviceMemory> memory;   // by device
+    std::vector<DeviceMemory> memory;  // by device
   };
   int devices_;
   int64_t bytes_ = 0;

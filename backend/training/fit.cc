@@ -21,8 +21,7 @@ namespace {
 constexpr char kBest[] = "best/";
 
 double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 bool IsRestored(State::Kind kind) {
@@ -34,12 +33,14 @@ bool IsRestored(State::Kind kind) {
 class FitLoop {
  public:
   explicit FitLoop(Trainer* trainer)
-      : t_(*trainer), config_(trainer->config_), sums_(trainer->EmptySums()),
+      : t_(*trainer),
+        config_(trainer->config_),
+        sums_(trainer->EmptySums()),
         steps_per_epoch_(trainer->train_loader_->batches_per_epoch()),
         rate_(*ResolveOptimizer(config_.optimizer).learning_rate) {
     total_steps_ = config_.epochs * steps_per_epoch_;
     if (config_.steps > 0) total_steps_ = std::min(total_steps_, config_.steps);
-    monitor_ = !config_.monitor.empty() ? config_.monitor
+    monitor_ = !config_.monitor.empty()           ? config_.monitor
                : t_.validation_loader_ != nullptr ? "val_loss"
                                                   : "loss";
     const Direction direction = DirectionOf(monitor_);
@@ -115,8 +116,8 @@ class FitLoop {
   absl::Status RunStep(const Batch& batch) {
     const double scheduled = LearningRateAt(config_.schedule, rate_, step_, total_steps_);
     const double rate = plateau_.has_value() ? plateau_->Apply(scheduled) : scheduled;
-    RETURN_IF_ERROR(t_.session_->Train(*t_.train_buffers_, batch.buffer(), batch.rows(), rate,
-                                       &step_sums_));
+    RETURN_IF_ERROR(
+        t_.session_->Train(*t_.train_buffers_, batch.buffer(), batch.rows(), rate, &step_sums_));
     const absl::Status finite = sums_.Add(step_ + 1, step_sums_);
     if (!finite.ok()) {
       absl::Status told(finite.code(),
@@ -141,13 +142,13 @@ class FitLoop {
     std::string saved = "nothing was saved (no --checkpoint-dir)";
     if (!config_.checkpoint_dir.empty()) {
       RETURN_IF_ERROR(Save(false));
-      saved = absl::StrCat("saved in ", config_.checkpoint_dir, "; --resume auto goes on from there");
+      saved =
+          absl::StrCat("saved in ", config_.checkpoint_dir, "; --resume auto goes on from there");
     }
     const bool interrupted = signal == SIGINT;
-    return WithExitCode(
-        absl::CancelledError(absl::StrCat(interrupted ? "interrupted" : "preempted",
-                                          " after step ", step_, ": ", saved)),
-        interrupted ? ExitCode::kInterrupted : ExitCode::kPreempted);
+    return WithExitCode(absl::CancelledError(absl::StrCat(interrupted ? "interrupted" : "preempted",
+                                                          " after step ", step_, ": ", saved)),
+                        interrupted ? ExitCode::kInterrupted : ExitCode::kPreempted);
   }
 
   absl::Status EndEpoch() {
@@ -226,14 +227,10 @@ class FitLoop {
     for (const NamedTensor& b : best_) {
       states.push_back({absl::StrCat(kBest, b.name), b.kind, b.value.Clone()});
     }
-    nlohmann::json training = {{"epoch", epoch_},
-                               {"position", position_},
-                               {"seed", config_.seed},
-                               {"shards", PlacementOf(config_).shards},
-                               {"batch_size", step_rows()},
-                               {"finished", finished_},
-                               {"sums", sums_.ToJson()},
-                               {"origins", OriginsToJson(*t_.walk_)}};
+    nlohmann::json training = {{"epoch", epoch_},           {"position", position_},
+                               {"seed", config_.seed},      {"shards", PlacementOf(config_).shards},
+                               {"batch_size", step_rows()}, {"finished", finished_},
+                               {"sums", sums_.ToJson()},    {"origins", OriginsToJson(*t_.walk_)}};
     if (stopping_.has_value()) training["early_stopping"] = stopping_->ToJson();
     if (plateau_.has_value()) training["plateau"] = plateau_->ToJson();
     CheckpointOptions options;
@@ -302,8 +299,8 @@ class FitLoop {
     if (plateau_.has_value() && training.contains("plateau")) {
       RETURN_IF_ERROR(plateau_->FromJson(training["plateau"]));
     }
-    finished_ = training.value("finished", false) &&
-                (epoch_ >= config_.epochs || step_ >= total_steps_);
+    finished_ =
+        training.value("finished", false) && (epoch_ >= config_.epochs || step_ >= total_steps_);
     RETURN_IF_ERROR(t_.TakeStates(checkpoint));
     for (const CheckpointReader::Entry& entry : checkpoint.states()) {
       if (entry.name.rfind(kBest, 0) != 0) continue;
@@ -323,12 +320,12 @@ class FitLoop {
   std::string monitor_;
   std::optional<EarlyStopping> stopping_;
   std::optional<ReduceLROnPlateau> plateau_;
-  std::vector<std::string> said_;    // by callbacks, printed under the epoch's line
-  std::vector<NamedTensor> best_;    // states of the best epoch so far
+  std::vector<std::string> said_;  // by callbacks, printed under the epoch's line
+  std::vector<NamedTensor> best_;  // states of the best epoch so far
   bool best_now_ = false;
   int64_t epoch_ = 0;
-  int64_t position_ = 0;             // global samples of the epoch that are done
-  int64_t step_ = 0;                 // optimizer steps that are done
+  int64_t position_ = 0;  // global samples of the epoch that are done
+  int64_t step_ = 0;      // optimizer steps that are done
   bool finished_ = false;
 };
 
@@ -338,8 +335,8 @@ absl::Status Trainer::TakeStates(const CheckpointReader& checkpoint) {
   for (const StateStore::Named& named : session_->states().names()) {
     const CheckpointReader::Entry* entry = checkpoint.Find(named.name);
     if (entry == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "holds no '", named.name, "': it is of another model or optimizer"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("holds no '", named.name, "': it is of another model or optimizer"));
     }
     ASSIGN_OR_RETURN(const Tensor value, checkpoint.Read(named.name));
     RETURN_IF_ERROR(session_->states().Write(named.name, value));

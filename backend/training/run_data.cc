@@ -62,12 +62,11 @@ absl::StatusOr<TensorType> PredictionType(const RunConfig& config, const OnnxMod
   if (value != nullptr) return value->type;
   std::vector<std::string> names;
   for (const Graph::Output& o : graph->outputs()) names.push_back(o.name);
-  return WithExitCode(
-      absl::InvalidArgumentError(absl::StrCat(
-          wanted.empty() ? "say by --prediction which output the loss reads"
-                         : absl::StrCat("the model has no output '", wanted, "'"),
-          "; it has ", absl::StrJoin(names, ", "))),
-      ExitCode::kUsage);
+  return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                          wanted.empty() ? "say by --prediction which output the loss reads"
+                                         : absl::StrCat("the model has no output '", wanted, "'"),
+                          "; it has ", absl::StrJoin(names, ", "))),
+                      ExitCode::kUsage);
 }
 
 LossRequest::Kind KindOf(LossKind kind) {
@@ -109,8 +108,8 @@ LabelSpec LabelSpecFor(const Column& column, const TensorType& prediction,
                        const LossRequest& loss) {
   LabelSpec spec;
   Dims sample(prediction.dims.begin() + 1, prediction.dims.end());
-  const bool rows_of_shares = IsFloating(column.dtype()) && column.dims() == sample &&
-                              Elements(sample) > 1;
+  const bool rows_of_shares =
+      IsFloating(column.dtype()) && column.dims() == sample && Elements(sample) > 1;
   if (!TakesClassNumbers(loss.kind) || rows_of_shares) {
     spec.form = LabelSpec::Form::kValues;
     spec.dtype = prediction.dtype;
@@ -138,8 +137,8 @@ class Reader {
 
   absl::StatusOr<std::unique_ptr<RunData>> Read() {
     out_->loss = RequestOf(config_);
-    const bool labelled = command_ != Command::kPredict &&
-                          out_->loss.kind != LossRequest::Kind::kModelOutput;
+    const bool labelled =
+        command_ != Command::kPredict && out_->loss.kind != LossRequest::Kind::kModelOutput;
     ASSIGN_OR_RETURN(out_->train.data, ReadOne(config_.data, config_.labels));
     RETURN_IF_ERROR(FitInputs(&out_->train, true));
     if (labelled) RETURN_IF_ERROR(FitLabel(&out_->train, true));
@@ -182,8 +181,8 @@ class Reader {
     for (size_t i = 0; i < specs.size(); ++i) {
       const Column* column = fitted->data.Find(specs[i].name);
       if (column == nullptr) {
-        return WithExitCode(absl::NotFoundError(absl::StrCat(
-                                "no data for the model's input '", specs[i].name, "'")),
+        return WithExitCode(absl::NotFoundError(absl::StrCat("no data for the model's input '",
+                                                             specs[i].name, "'")),
                             ExitCode::kData);
       }
       if (!first) specs[i].dims = out_->inputs[i].dims;

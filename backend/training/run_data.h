@@ -24,12 +24,12 @@ struct FittedData {
 };
 
 struct RunData {
-  FittedData train;                       // evaluate and predict: the data given
+  FittedData train;  // evaluate and predict: the data given
   std::optional<FittedData> validation;
   std::vector<FeedSpec> inputs;
   std::optional<FeedSpec> labels;
-  LossRequest loss;                       // with the labels' form filled in
-  std::vector<std::string> notes;         // what was chosen, one printable line each
+  LossRequest loss;                // with the labels' form filled in
+  std::vector<std::string> notes;  // what was chosen, one printable line each
 };
 
 // Reads what `config` names for `command` and fits it to the model's inputs and to

@@ -9,8 +9,9 @@
 
 namespace onward {
 
-absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(
-    const std::vector<FeedSpec>& feeds, int64_t rows, int shards, int sets) {
+absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(const std::vector<FeedSpec>& feeds,
+                                                                 int64_t rows, int shards,
+                                                                 int sets) {
   auto out = std::make_unique<FeedBuffers>();
   out->feeds_ = feeds;
   const std::vector<int64_t> sizes = ShardSizes(rows, shards);
@@ -19,8 +20,7 @@ absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(
     for (const FeedSpec& feed : feeds) {
       out->memory_.back().emplace_back();
       for (int64_t size : sizes) {
-        const int64_t bytes =
-            size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype));
+        const int64_t bytes = size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype));
         ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(bytes));
         out->memory_.back().back().push_back(std::move(memory));
         out->bytes_ += bytes;
@@ -53,8 +53,8 @@ Session::Session(Walk* walk)
     : walk_(walk), states_(static_cast<int>(walk->options().placement.devices.size())) {}
 
 absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, int64_t rows) {
-  const std::string key = absl::StrCat(static_cast<int>(mode), ":", rows, ":",
-                                       reinterpret_cast<uintptr_t>(&buffers));
+  const std::string key =
+      absl::StrCat(static_cast<int>(mode), ":", rows, ":", reinterpret_cast<uintptr_t>(&buffers));
   const auto it = executors_.find(key);
   if (it != executors_.end()) return it->second.get();
   absl::StatusOr<Plan> plan = mode == Mode::kTrain      ? walk_->TrainingPlan(rows)
@@ -74,8 +74,8 @@ absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, in
   int64_t offset = 0;
   for (size_t s = 0; s < sizes.size(); ++s) {
     for (int set = 0; set < buffers.sets(); ++set) {
-      executor->SetShardScalar(kSampleOffsetFeed, static_cast<int>(s),
-                               static_cast<double>(offset), set);
+      executor->SetShardScalar(kSampleOffsetFeed, static_cast<int>(s), static_cast<double>(offset),
+                               set);
     }
     offset += sizes[s];
   }
@@ -102,8 +102,8 @@ absl::Status Session::Measure(Mode mode, const FeedBuffers& buffers, int set, in
   return absl::OkStatus();
 }
 
-absl::Status Session::Train(const FeedBuffers& buffers, int set, int64_t rows,
-                            double learning_rate, std::vector<MetricSum>* sums) {
+absl::Status Session::Train(const FeedBuffers& buffers, int set, int64_t rows, double learning_rate,
+                            std::vector<MetricSum>* sums) {
   return Measure(Mode::kTrain, buffers, set, rows, learning_rate, sums);
 }
 

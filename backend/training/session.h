@@ -33,7 +33,7 @@ class FeedBuffers {
 
  private:
   std::vector<FeedSpec> feeds_;
-  std::vector<std::vector<std::vector<DeviceMemory>>> memory_;   // set, feed, shard
+  std::vector<std::vector<std::vector<DeviceMemory>>> memory_;  // set, feed, shard
   int64_t bytes_ = 0;
 };
 
@@ -46,7 +46,8 @@ class Session {
   // step's: of the loss, then of every metric.
   absl::Status Train(const FeedBuffers& buffers, int set, int64_t rows, double learning_rate,
                      std::vector<MetricSum>* sums);
-  absl::Status Evaluate(const FeedBuffers& buffers, int set, int64_t rows, std::vector<MetricSum>* sums);
+  absl::Status Evaluate(const FeedBuffers& buffers, int set, int64_t rows,
+                        std::vector<MetricSum>* sums);
   // The model's outputs for the rows, in the order of the model's outputs.
   absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Predict(const FeedBuffers& buffers,
                                                                       int set, int64_t rows);

@@ -3,8 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -40,8 +40,7 @@ OptimizerSpec OptimizerSpecOf(const OptimizerConfig& given) {
       spec.rule = OptimizerSpec::Rule::kAdagrad;
       break;
   }
-  spec.formula =
-      config.form == OptimizerForm::kKeras ? FormulaOf::kKeras : FormulaOf::kPyTorch;
+  spec.formula = config.form == OptimizerForm::kKeras ? FormulaOf::kKeras : FormulaOf::kPyTorch;
   spec.decoupled = config.form == OptimizerForm::kKeras || config.kind == OptimizerKind::kAdamW;
   spec.momentum = config.momentum;
   spec.nesterov = config.nesterov;
@@ -115,8 +114,8 @@ absl::Status Trainer::Prepare(Command command) {
     return MakeLoader(data_->train, {0, rows}, false, &validation_loader_, &validation_buffers_);
   }
   // The last part of the data may be set aside for validation.
-  const int64_t kept = rows - static_cast<int64_t>(static_cast<double>(rows) *
-                                                   config_.validation_split);
+  const int64_t kept =
+      rows - static_cast<int64_t>(static_cast<double>(rows) * config_.validation_split);
   RETURN_IF_ERROR(MakeLoader(data_->train, {0, kept}, true, &train_loader_, &train_buffers_));
   const int64_t batch = std::min(config_.batch_size * config_.accumulate, kept);
   RETURN_IF_ERROR(session_->TrainingExecutor(*train_buffers_, batch).status());
@@ -274,10 +273,10 @@ absl::StatusOr<std::vector<std::string>> ExportCheckpoint(const OnnxModel& model
   absl::StatusOr<std::vector<std::string>> changes = ExportModel(model, list.changes(), path);
   if (changes.ok() || ExitCodeOf(changes.status()) != ExitCode::kInternal) return changes;
   // What does not fit was made from another model.
-  return absl::Status(WithExitCode(
-      absl::FailedPreconditionError(absl::StrCat(checkpoint, ": is not of ", model.path(), ": ",
-                                                 changes.status().message())),
-      ExitCode::kNoCheckpoint));
+  return absl::Status(
+      WithExitCode(absl::FailedPreconditionError(absl::StrCat(
+                       checkpoint, ": is not of ", model.path(), ": ", changes.status().message())),
+                   ExitCode::kNoCheckpoint));
 }
 
 }  // namespace onward

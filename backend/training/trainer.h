@@ -23,9 +23,9 @@ namespace onward {
 
 // Where a run says what it does. All of it may be empty.
 struct RunListener {
-  std::function<void(const std::string& line)> note;   // what was decided
-  ProgressLine* progress = nullptr;                    // the caller's
-  StageObserver stage;                                 // graphs of the walk
+  std::function<void(const std::string& line)> note;  // what was decided
+  ProgressLine* progress = nullptr;                   // the caller's
+  StageObserver stage;                                // graphs of the walk
   // The number of the signal that asks the run to stop, or 0. Looked at between steps.
   const std::atomic<int>* signal = nullptr;
 };

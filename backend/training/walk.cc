@@ -27,8 +27,11 @@ absl::StatusOr<Value*> One(Graph* graph, const OperatorSet& operators, const Val
 }  // namespace
 
 Walk::Walk(const OnnxModel* model, WalkOptions options, StageObserver observer)
-    : model_(model), options_(std::move(options)), observer_(std::move(observer)),
-      operators_(StandardOperators()), evaluator_(&operators_, &CpuKernels()),
+    : model_(model),
+      options_(std::move(options)),
+      observer_(std::move(observer)),
+      operators_(StandardOperators()),
+      evaluator_(&operators_, &CpuKernels()),
       oracle_(&CpuKernels()) {}
 
 absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkOptions options,
@@ -86,8 +89,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
   RETURN_IF_ERROR(Observe("training", *graph));
   ASSIGN_OR_RETURN(LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
   RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
-  ASSIGN_OR_RETURN(Value * metrics,
-                   AttachMetrics(graph.get(), operators_, loss, options_.metrics));
+  ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   RETURN_IF_ERROR(Observe("loss", *graph));
 
   std::vector<State*> trained;
@@ -138,8 +140,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::EvaluationStep(int64_t samples) {
   RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
   ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
   RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
-  ASSIGN_OR_RETURN(Value * metrics,
-                   AttachMetrics(graph.get(), operators_, loss, options_.metrics));
+  ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   if (splits()) {
     ASSIGN_OR_RETURN(std::vector<Value*> sums,
                      ReduceAcrossShards(graph.get(), operators_, {metrics}));

@@ -28,12 +28,12 @@ namespace onward {
 struct FeedSpec {
   std::string name;
   DataType dtype = DataType::kUndefined;
-  Dims dims;   // of one sample
+  Dims dims;  // of one sample
 };
 
 struct WalkOptions {
-  std::vector<FeedSpec> inputs;      // every input of the model
-  LossRequest loss;                  // training and evaluation
+  std::vector<FeedSpec> inputs;  // every input of the model
+  LossRequest loss;              // training and evaluation
   std::vector<MetricRequest> metrics;
   ParameterOptions parameters;
   OptimizerSpec optimizer;

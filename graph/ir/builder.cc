@@ -162,9 +162,7 @@ Expr Builder::SumTo(Expr x, const Dims& dims) {
   return Reshape(ReduceSum(x, axes, true), dims);
 }
 
-Expr Builder::Zeros(const TensorType& type) {
-  return Expand(Scalar(type.dtype, 0), type.dims);
-}
+Expr Builder::Zeros(const TensorType& type) { return Expand(Scalar(type.dtype, 0), type.dims); }
 
 absl::Status LowerNode(Graph* graph, const OperatorSet* operators, Node* node) {
   Builder builder(graph, operators);
@@ -186,10 +184,10 @@ absl::Status LowerNode(Graph* graph, const OperatorSet* operators, Node* node) {
     if (old == nullptr || old->uses().empty()) continue;
     Value* made = context.result()[i].value();
     if (made == nullptr || made->type != old->type) {
-      return absl::InternalError(absl::StrCat(
-          Describe(*node), ": its lowering gives ",
-          made == nullptr ? "nothing" : ToString(made->type), " for output ", i, ", expected ",
-          ToString(old->type)));
+      return absl::InternalError(absl::StrCat(Describe(*node), ": its lowering gives ",
+                                              made == nullptr ? "nothing" : ToString(made->type),
+                                              " for output ", i, ", expected ",
+                                              ToString(old->type)));
     }
     graph->ReplaceUses(old, made);
   }

@@ -129,7 +129,10 @@ class GradientContext {
  public:
   GradientContext(Builder* builder, const Node* node, std::vector<Expr> dy,
                   std::vector<bool> wanted)
-      : builder_(builder), node_(node), dy_(std::move(dy)), wanted_(std::move(wanted)),
+      : builder_(builder),
+        node_(node),
+        dy_(std::move(dy)),
+        wanted_(std::move(wanted)),
         dx_(node->num_inputs()) {}
 
   Builder& b() { return *builder_; }

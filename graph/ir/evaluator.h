@@ -19,9 +19,10 @@ class Evaluator {
   // The outputs of one operator. `inputs` holds null where an optional input is
   // absent; `outputs` says which outputs are wanted, and their types. Unimplemented
   // where there is no kernel.
-  virtual absl::StatusOr<std::vector<Tensor>> Evaluate(
-      const Operator& op, const Attributes& attributes, absl::Span<const Tensor* const> inputs,
-      absl::Span<const TensorType> outputs) = 0;
+  virtual absl::StatusOr<std::vector<Tensor>> Evaluate(const Operator& op,
+                                                       const Attributes& attributes,
+                                                       absl::Span<const Tensor* const> inputs,
+                                                       absl::Span<const TensorType> outputs) = 0;
 };
 
 }  // namespace onward

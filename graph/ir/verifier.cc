@@ -75,13 +75,15 @@ absl::Status Verify(const Graph& graph) {
       // Checking each list in full would be quadratic for a value with many
       // uses; the sum of all lists is compared at the end instead.
       if (v->uses().size() < 16 && !ListsUse(*v, Use::Kind::kNode, node, i)) {
-        return Broken(absl::StrCat("value ", v->name, " does not list its use by ", Describe(*node)));
+        return Broken(
+            absl::StrCat("value ", v->name, " does not list its use by ", Describe(*node)));
       }
     }
     RETURN_IF_ERROR(CheckTypes(*node));
     for (int i = 0; i < node->num_outputs(); ++i) {
       const Value* v = node->output(i);
-      if (v != nullptr && !define(v)) return Broken(absl::StrCat("two values are called ", v->name));
+      if (v != nullptr && !define(v))
+        return Broken(absl::StrCat("two values are called ", v->name));
     }
   }
   for (size_t i = 0; i < graph.states().size(); ++i) {

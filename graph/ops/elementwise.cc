@@ -298,6 +298,8 @@ void AddIdentityAndCasts(OperatorFamily& list) {
   list.push_back(
       Operator("", "CastLike")
           .Elementwise()
+          // The second input lends its type only.
+          .Samples([](const Node&, absl::Span<const SampleAxis> inputs, int) { return inputs[0]; })
           .Example("g (float[2, 3] x, double[1] t) => (double[2, 3] y) { y = CastLike(x, t) }")
           .Example("g (int64[3] x, float[1] t) => (float[3] y) { y = CastLike(x, t) }")
           .AlwaysLower([](LowerContext& l) {

@@ -22,13 +22,14 @@ absl::StatusOr<Value*> FindPrediction(const Graph& graph, const std::string& nam
   if (name.empty()) {
     if (names.size() == 1) return graph.outputs()[0].value;
     return Usage(absl::StrCat("the model has ", names.size(), " outputs (",
-                              absl::StrJoin(names, ", "), "); say by --prediction which one the "
+                              absl::StrJoin(names, ", "),
+                              "); say by --prediction which one the "
                               "loss reads"));
   }
   Value* value = graph.FindOutput(name);
   if (value == nullptr) {
-    return Usage(absl::StrCat("the model has no output '", name, "'; it has ",
-                              absl::StrJoin(names, ", ")));
+    return Usage(
+        absl::StrCat("the model has no output '", name, "'; it has ", absl::StrJoin(names, ", ")));
   }
   return value;
 }
@@ -50,7 +51,7 @@ absl::StatusOr<int> ClassAxis(const Value& prediction, const LossRequest& reques
                               prediction.name, "' is ", ToString(prediction.type)));
   }
   if (rank == 2) return 1;
-  if (IsFloating(request.label_dtype)) return rank - 1;   // a row of class shares: Keras' order
+  if (IsFloating(request.label_dtype)) return rank - 1;  // a row of class shares: Keras' order
   // PyTorch puts classes on axis 1, Keras and language models last: the labels decide.
   const auto fits = [&](int axis) {
     Dims rest;
@@ -117,12 +118,13 @@ Scores FindScores(Value* prediction, const LossRequest& request, bool binary, in
   if ((ends_so && may_be_probabilities) || (ends_in_log && may_be_logs)) {
     out.value = maker->input(0);
     out.form = LossRequest::Input::kLogits;
-    out.note = absl::StrCat("the model ends in ", op, ": cross entropy is taken from the logits "
+    out.note = absl::StrCat("the model ends in ", op,
+                            ": cross entropy is taken from the logits "
                             "before it; the exported model keeps it");
   } else if (request.input == LossRequest::Input::kAuto) {
     out.form = LossRequest::Input::kLogits;
-    out.note = absl::StrCat("the model does not end in ", wanted,
-                            ": its output is taken for logits");
+    out.note =
+        absl::StrCat("the model does not end in ", wanted, ": its output is taken for logits");
   }
   return out;
 }
@@ -152,8 +154,7 @@ Expr AsRows(Builder* b, Expr scores, int class_axis) {
 }
 
 absl::StatusOr<LossValues> CategoricalCrossEntropy(Graph* graph, Builder* b,
-                                                   const LossRequest& request,
-                                                   Value* prediction) {
+                                                   const LossRequest& request, Value* prediction) {
   ASSIGN_OR_RETURN(const int class_axis, ClassAxis(*prediction, request));
   const Scores found = FindScores(prediction, request, false, class_axis);
   LossValues out;
@@ -178,12 +179,14 @@ absl::StatusOr<LossValues> CategoricalCrossEntropy(Graph* graph, Builder* b,
   if (!shares) labels = b->Reshape(labels, {scores.dims()[0]});
   RETURN_IF_ERROR(b->status());
   out.scores = scores.value();
-  Expr classes = shares ? b->Op("ArgMax", {labels}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}})
-                        : b->Cast(labels, DataType::kInt64);
+  Expr classes = shares
+                     ? b->Op("ArgMax", {labels}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}})
+                     : b->Cast(labels, DataType::kInt64);
   out.labels = classes.value();
   if (request.ignore_index.has_value() && !shares) {
-    Expr ignored = b->Op("Equal", {classes, b->Scalar(DataType::kInt64,
-                                                      static_cast<double>(*request.ignore_index))});
+    Expr ignored =
+        b->Op("Equal",
+              {classes, b->Scalar(DataType::kInt64, static_cast<double>(*request.ignore_index))});
     out.counted = b->Cast(b->Op("Not", {ignored}), scores.dtype()).value();
   }
   RETURN_IF_ERROR(b->status());
@@ -202,8 +205,8 @@ absl::StatusOr<LossValues> Elementwise(Graph* graph, Builder* b, const LossReque
   Expr scores = b->Wrap(found.value);
   if (Elements(labels.dims()) != Elements(scores.dims())) {
     return Usage(absl::StrCat("labels of extents ", ToString(request.label_dims),
-                              " per sample do not fit the output '", prediction->name, "', which is ",
-                              ToString(prediction->type)));
+                              " per sample do not fit the output '", prediction->name,
+                              "', which is ", ToString(prediction->type)));
   }
   labels = b->Reshape(b->Cast(labels, scores.dtype()), scores.dims());
   LossSpec spec;
@@ -241,9 +244,7 @@ absl::StatusOr<LossValues> ModelOutput(Builder* b, Value* prediction) {
 
 }  // namespace
 
-bool TakesClassNumbers(LossRequest::Kind kind) {
-  return kind == LossRequest::Kind::kCrossEntropy;
-}
+bool TakesClassNumbers(LossRequest::Kind kind) { return kind == LossRequest::Kind::kCrossEntropy; }
 
 absl::StatusOr<LossValues> AttachLoss(Graph* graph, const OperatorSet& operators,
                                       const LossRequest& request) {
@@ -253,8 +254,10 @@ absl::StatusOr<LossValues> AttachLoss(Graph* graph, const OperatorSet& operators
   b.SetScope("loss");
   b.SetSource("loss");
   if (request.kind != LossRequest::Kind::kModelOutput && prediction->rank() < 1) {
-    return Usage(absl::StrCat("output '", prediction->name, "' is a single number, no prediction "
-                              "per sample; --loss output:", prediction->name, " trains on it"));
+    return Usage(absl::StrCat("output '", prediction->name,
+                              "' is a single number, no prediction "
+                              "per sample; --loss output:",
+                              prediction->name, " trains on it"));
   }
   switch (request.kind) {
     case LossRequest::Kind::kCrossEntropy:

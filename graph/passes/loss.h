@@ -23,13 +23,13 @@ struct LossRequest {
     kMeanSquared,
     kMeanAbsolute,
     kHuber,
-    kModelOutput,   // `prediction` is the loss itself: a scalar, or one number per sample
+    kModelOutput,  // `prediction` is the loss itself: a scalar, or one number per sample
   };
   enum class Input { kAuto, kLogits, kProbabilities, kLogProbabilities };
   Kind kind = Kind::kNone;
   // What the model's output is. kAuto: told from the operator that makes it.
   Input input = Input::kAuto;
-  std::string prediction;      // the output that is compared; empty: the only one
+  std::string prediction;  // the output that is compared; empty: the only one
   // Class numbers (integer) or a row per sample (floating), without the batch axis.
   DataType label_dtype = DataType::kInt64;
   Dims label_dims;
@@ -40,14 +40,14 @@ struct LossRequest {
 };
 
 struct LossValues {
-  Value* numerator = nullptr;     // scalar: summed over the samples of the graph
-  Value* denominator = nullptr;   // scalar of the same type; loss = numerator / denominator
-  Value* prediction = nullptr;    // as the model gives it
-  Value* scores = nullptr;        // classification: larger is likelier; [n, classes] or [n, 1]
-  Value* labels = nullptr;        // classification: int64 [n]; else the labels' own shape
-  Value* counted = nullptr;       // classification: float [n], 0 for ignored labels, else 1; null: all
-  double threshold = 0.5;         // of a single score
-  std::vector<std::string> notes; // what was decided, for people
+  Value* numerator = nullptr;    // scalar: summed over the samples of the graph
+  Value* denominator = nullptr;  // scalar of the same type; loss = numerator / denominator
+  Value* prediction = nullptr;   // as the model gives it
+  Value* scores = nullptr;       // classification: larger is likelier; [n, classes] or [n, 1]
+  Value* labels = nullptr;       // classification: int64 [n]; else the labels' own shape
+  Value* counted = nullptr;  // classification: float [n], 0 for ignored labels, else 1; null: all
+  double threshold = 0.5;    // of a single score
+  std::vector<std::string> notes;  // what was decided, for people
 };
 
 // Where a Softmax, LogSoftmax or Sigmoid makes the prediction and the loss is a cross

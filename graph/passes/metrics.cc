@@ -31,13 +31,14 @@ Fraction BinaryAccuracy(Builder* b, const LossValues& loss) {
   Expr says = b->Op("Greater", {scores, b->Like(scores, loss.threshold)});
   Expr is = b->Op("Greater", {b->Wrap(loss.labels), b->Like(b->Wrap(loss.labels), 0.5)});
   Expr hits = b->Op("Equal", {says, is});
-  return {Total(b, hits), b->Scalar(DataType::kFloat64, static_cast<double>(Elements(scores.dims())))};
+  return {Total(b, hits),
+          b->Scalar(DataType::kFloat64, static_cast<double>(Elements(scores.dims())))};
 }
 
 Fraction Accuracy(Builder* b, const LossValues& loss) {
   if (loss.labels->type.dtype != DataType::kInt64) return BinaryAccuracy(b, loss);
-  Expr best = b->Op("ArgMax", {b->Wrap(loss.scores)},
-                    {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
+  Expr best =
+      b->Op("ArgMax", {b->Wrap(loss.scores)}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
   Expr hits = b->Op("Equal", {best, b->Wrap(loss.labels)});
   return OverCounted(b, loss, hits, loss.labels->dims()[0]);
 }
@@ -49,7 +50,8 @@ Fraction TopK(Builder* b, const LossValues& loss, int k) {
   // Ignored labels may be no class: any column serves, for they do not count.
   Expr labels = b->Op("Clip", {b->Wrap(loss.labels), b->Scalar(DataType::kInt64, 0),
                                b->Scalar(DataType::kInt64, static_cast<double>(classes - 1))});
-  Expr own = b->Op("GatherElements", {scores, b->Reshape(labels, {rows, 1})}, {{"axis", int64_t{1}}});
+  Expr own =
+      b->Op("GatherElements", {scores, b->Reshape(labels, {rows, 1})}, {{"axis", int64_t{1}}});
   Expr above = b->Cast(b->Op("Greater", {scores, own}), DataType::kFloat32);
   Expr count = b->ReduceSum(above, {1}, false);
   Expr hits = b->Op("Less", {count, b->Like(count, k)});
@@ -98,9 +100,7 @@ absl::StatusOr<Value*> AttachMetrics(Graph* graph, const OperatorSet& operators,
   b.SetScope("metrics");
   b.SetSource("metrics");
   std::vector<Expr> parts;
-  const auto add = [&](Expr x) {
-    parts.push_back(b.Reshape(b.Cast(x, DataType::kFloat64), {1}));
-  };
+  const auto add = [&](Expr x) { parts.push_back(b.Reshape(b.Cast(x, DataType::kFloat64), {1})); };
   add(b.Wrap(loss.numerator));
   add(b.Wrap(loss.denominator));
   for (const MetricRequest& metric : metrics) {

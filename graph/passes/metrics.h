@@ -16,7 +16,7 @@ inline constexpr char kMetricsOutput[] = "metrics";
 struct MetricRequest {
   enum class Kind { kAccuracy, kTopK, kMeanAbsolute, kMeanSquared };
   Kind kind = Kind::kAccuracy;
-  int k = 1;   // kTopK
+  int k = 1;  // kTopK
 };
 
 // Appends the metrics of the loss's prediction against its labels and returns a

@@ -29,7 +29,10 @@ SampleAxis Elementwise(const Node& node, absl::Span<const SampleAxis> inputs) {
 
 SampleAxis AxisOf(const Node& node, absl::Span<const SampleAxis> inputs, int output) {
   bool any = false;
-  for (const SampleAxis& a : inputs) any |= a.kind != SampleAxis::Kind::kNone;
+  for (const SampleAxis& a : inputs) {
+    if (a.kind == SampleAxis::Kind::kMixed) return a;
+    any |= a.kind != SampleAxis::Kind::kNone;
+  }
   if (!any) return SampleAxis::None();
   if (node.op().sample_axis) return node.op().sample_axis(node, inputs, output);
   if (node.op().elementwise) return Elementwise(node, inputs);

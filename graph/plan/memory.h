@@ -12,7 +12,7 @@ struct MemoryRequest {
   int64_t bytes = 0;
   int first = 0;
   int last = 0;
-  int64_t offset = 0;   // the answer
+  int64_t offset = 0;  // the answer
 };
 
 // Gives every request an offset (64-byte aligned) so that no two that live at the

@@ -114,8 +114,8 @@ std::string ToText(const Plan& plan) {
                     " bytes a lane\n");
   }
   for (size_t i = 0; i < plan.states.size(); ++i) {
-    absl::StrAppend(&out, "state ", i, " ", plan.states[i].name, " ",
-                    ToString(plan.states[i].type), "\n");
+    absl::StrAppend(&out, "state ", i, " ", plan.states[i].name, " ", ToString(plan.states[i].type),
+                    "\n");
   }
   for (const PlanCollective& c : plan.collectives) {
     absl::StrAppend(&out, "collective ", c.name, ": ", c.tensors, " tensors, ", c.bytes,

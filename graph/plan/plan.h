@@ -36,37 +36,37 @@ struct PlanBuffer {
     kPartial,   // sums of shards that cross programs: `index` is the crossing value
   };
   Space space = Space::kArena;
-  int device = 0;      // index into Plan::devices
+  int device = 0;  // index into Plan::devices
   int index = -1;
   int64_t offset = 0;  // kArena, in bytes
   TensorType type;
-  std::string name;    // of the value, for people
+  std::string name;  // of the value, for people
 };
 
 // One launch.
 struct PlanStep {
   enum class Stream { kCompute, kCollective };
-  std::string op;       // operator id
-  std::string kernel;   // row of the kernel table; empty for collectives
+  std::string op;      // operator id
+  std::string kernel;  // row of the kernel table; empty for collectives
   bool reference = false;
   Attributes attributes;
-  std::vector<int> inputs;    // buffers; -1 where absent
+  std::vector<int> inputs;  // buffers; -1 where absent
   std::vector<int> outputs;
   std::vector<const Tensor*> constants;  // values of inputs known here; null elsewhere
-  int64_t scratch_offset = 0;   // in the lane's arena
+  int64_t scratch_offset = 0;            // in the lane's arena
   int64_t scratch_bytes = 0;
   double operations = 0;
   Phase phase = Phase::kForward;
-  std::string source;           // node of the file, for messages
+  std::string source;  // node of the file, for messages
   Stream stream = Stream::kCompute;
-  int collective = -1;          // number in the chain of collectives
+  int collective = -1;  // number in the chain of collectives
   // Steps of this program on the other stream that must be done before.
   std::vector<int> waits;
 };
 
 struct PlanProgram {
   int device = 0;
-  int64_t shard_size = -1;    // samples of the shard that it runs; -1 for a tail
+  int64_t shard_size = -1;  // samples of the shard that it runs; -1 for a tail
   bool tail = false;
   std::vector<PlanStep> steps;
   // Buffers that hold the values which cross shards when the program ends, by index.
@@ -77,7 +77,7 @@ struct PlanProgram {
 // One all-reduce: the same on every device that takes part.
 struct PlanCollective {
   std::string name;
-  int64_t bytes = 0;          // per replica
+  int64_t bytes = 0;  // per replica
   int tensors = 0;
 };
 
@@ -85,7 +85,7 @@ struct PlanCollective {
 struct ShardBlock {
   int device = 0;
   int lane = 0;
-  int slot = 0;          // of the lane's partial memory
+  int slot = 0;  // of the lane's partial memory
   int first_shard = 0;
   int shards = 1;
 };
@@ -95,7 +95,7 @@ struct PlanEntry {
   int program = 0;
   int device = 0;
   int lane = 0;
-  int shard = -1;        // -1: a tail
+  int shard = -1;  // -1: a tail
   // After the program: its crossing values are stored to slot `store`; then slots
   // are added, in order: slot[to] += slot[from]. store < 0: nothing crosses.
   int store = -1;
@@ -110,14 +110,14 @@ struct PlanDevice {
   Device device;
   int lanes = 1;
   int threads_per_lane = 1;
-  int slots = 0;              // partial sums that a lane may hold at once
-  int64_t arena_bytes = 0;    // of one lane
+  int slots = 0;            // partial sums that a lane may hold at once
+  int64_t arena_bytes = 0;  // of one lane
 };
 
 struct PlanState {
   State::Kind kind = State::Kind::kParameter;
   std::string name;
-  TensorType type;            // with the layout in which it is kept
+  TensorType type;  // with the layout in which it is kept
   std::shared_ptr<const Tensor> initial;
   double fill = 0;
 };
@@ -139,15 +139,15 @@ struct PlanOutput {
 struct Plan {
   std::vector<PlanDevice> devices;
   std::vector<PlanBuffer> buffers;
-  std::vector<PlanState> states;      // one copy per device
+  std::vector<PlanState> states;  // one copy per device
   std::vector<std::shared_ptr<const Tensor>> constants;
-  std::vector<TensorType> constant_types;   // with layout
+  std::vector<TensorType> constant_types;  // with layout
   std::vector<PlanFeed> feeds;
   std::vector<PlanOutput> outputs;
   std::vector<PlanProgram> programs;
-  std::vector<PlanEntry> order;       // per lane in the order in which they stand
+  std::vector<PlanEntry> order;  // per lane in the order in which they stand
   std::vector<PlanCollective> collectives;
-  std::vector<int64_t> shard_sizes;   // of the global batch, by shard
+  std::vector<int64_t> shard_sizes;  // of the global batch, by shard
   // Crossing values (kPartial buffers): bytes of one slot for each.
   std::vector<TensorType> crossing;
   // Blocks that the lanes hold when the tails begin, in shard order.

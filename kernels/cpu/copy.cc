@@ -248,10 +248,10 @@ absl::Status GatherRows(const KernelCall& call, const KernelMemory& memory, int6
   const Index* indices = memory.inputs[1].as<Index>();
   for (int64_t i = 0; i < count; ++i) {
     if (indices[i] < -extent || indices[i] >= extent) {
-      return WithExitCode(
-          absl::InvalidArgumentError(absl::StrCat("Gather: index ", indices[i], " at ", i,
-                                                  " is not in [", -extent, ", ", extent, ")")),
-          ExitCode::kData);
+      return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                              "Gather: index ", indices[i], " at ", i,
+                              " is out of range, expected -", extent, " to ", extent - 1)),
+                          ExitCode::kData);
     }
   }
   const char* x = memory.inputs[0].as<char>();

@@ -18,9 +18,8 @@ StageObserver DumpStages(const RunConfig& config) {
   auto written = std::make_shared<absl::flat_hash_set<std::string>>();
   return [stages = config.dump, folder = config.dump_dir, written](
              const std::string& stage, const Graph& graph) -> absl::Status {
-    const bool wanted = std::any_of(stages.begin(), stages.end(), [&](const std::string& s) {
-      return s == stage || s == "all";
-    });
+    const bool wanted = std::any_of(stages.begin(), stages.end(),
+                                    [&](const std::string& s) { return s == stage || s == "all"; });
     if (!wanted || !written->insert(stage).second) return absl::OkStatus();
     std::error_code error;
     std::filesystem::create_directories(folder, error);

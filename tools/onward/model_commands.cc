@@ -41,8 +41,8 @@ Findings Look(const OnnxModel& model) {
   for (const auto& [id, count] : model.OperatorCounts()) {
     const size_t dot = id.rfind('.');
     const bool plain = dot == std::string::npos;
-    const Operator* op = StandardOperators().Find(plain ? "" : id.substr(0, dot),
-                                                  plain ? id : id.substr(dot + 1));
+    const Operator* op =
+        StandardOperators().Find(plain ? "" : id.substr(0, dot), plain ? id : id.substr(dot + 1));
     if (op == nullptr) found.unknown_operators.push_back(id);
     if (id == "BatchNormalization") norms = count;
     if (id == "Dropout") dropouts = count;

@@ -81,7 +81,8 @@ void PrintJson(const std::vector<Stage>& stages, const Plan& plan) {
 
 void PrintText(const std::vector<Stage>& stages, const Plan& plan) {
   std::string text = "stages\n";
-  for (const Stage& s : stages) absl::StrAppendFormat(&text, "  %-12s %5d nodes\n", s.name, s.nodes);
+  for (const Stage& s : stages)
+    absl::StrAppendFormat(&text, "  %-12s %5d nodes\n", s.name, s.nodes);
   for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) {
     const PlanDevice& device = plan.devices[d];
     const Work work = WorkOf(plan, d);

@@ -42,8 +42,8 @@ RunListener ListenerFor(const RunConfig& config, ProgressLine* progress) {
 }
 
 std::unique_ptr<ProgressLine> MakeProgress(const RunConfig& config) {
-  return std::make_unique<ProgressLine>(ProgressLine::StyleFor(stdout, config.json),
-                                        config.epochs, ProgressLine::ColumnsOf(stdout), Print);
+  return std::make_unique<ProgressLine>(ProgressLine::StyleFor(stdout, config.json), config.epochs,
+                                        ProgressLine::ColumnsOf(stdout), Print);
 }
 
 void PrintMeasured(const RunConfig& config, const Measured& measured, absl::string_view what) {
@@ -128,9 +128,10 @@ absl::Status WritePredictions(const std::string& path,
   if (absl::EndsWith(path, ".csv")) return WriteCsv(path, outputs);
   if (absl::EndsWith(path, ".npz")) return WriteNpz(path, Views(outputs));
   if (outputs.size() != 1) {
-    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
-                            "the model has ", outputs.size(), " outputs: --output must be an .npz")),
-                        ExitCode::kUsage);
+    return WithExitCode(
+        absl::InvalidArgumentError(
+            absl::StrCat("the model has ", outputs.size(), " outputs: --output must be an .npz")),
+        ExitCode::kUsage);
   }
   return WriteNpy(path, outputs[0].second.view());
 }
