@@ -1,6 +1,6 @@
 // Strategies: passes that place a replica's step on devices and let replicas talk.
 //
-// A strategy sees graphs only. It is one file and one line in AllStrategies().
+// A strategy sees graphs only. It is one file, and one line in Place().
 #ifndef ONWARD_STRATEGY_STRATEGY_H_
 #define ONWARD_STRATEGY_STRATEGY_H_
 

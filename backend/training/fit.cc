@@ -10,7 +10,9 @@
 #include "backend/training/checkpoint.h"
 #include "backend/training/metrics.h"
 #include "backend/training/schedule.h"
+#include "backend/training/trace.h"
 #include "backend/training/trainer.h"
+#include "graph/base/atomic_file.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 
@@ -69,6 +71,10 @@ class FitLoop {
       RETURN_IF_ERROR(RunEpoch());
     }
     RestoreBest();
+    if (tracing_ != nullptr) {
+      return WriteFileAtomically(config_.trace,
+                                 ChromeTrace(tracing_->plan(), tracing_->StopTrace()));
+    }
     return absl::OkStatus();
   }
 
@@ -103,7 +109,8 @@ class FitLoop {
       RETURN_IF_ERROR(RunStep(batch));
       samples += batch.rows();
       position_ = batch.position() + batch.rows();
-      over = batch.last() || step_ >= total_steps_;
+      whole_epoch_ = batch.last();
+      over = whole_epoch_ || step_ >= total_steps_;
       batch.Release();
       if (progress() != nullptr) progress()->Step(++done, samples, sums_.Values(), Seconds());
       if (!over) RETURN_IF_ERROR(BetweenSteps());
@@ -127,6 +134,25 @@ class FitLoop {
       return WithExitCode(std::move(told), ExitCode::kDiverged);
     }
     ++step_;
+    return config_.trace.empty() ? absl::OkStatus() : Trace(batch.rows());
+  }
+
+  // Records steps 3 to 20 of this process (or fewer, if there are no more), when all is
+  // warm. Only steps of whole batches: those of a smaller one are another plan's.
+  absl::Status Trace(int64_t rows) {
+    constexpr int64_t kFirst = 2;
+    constexpr int64_t kLast = 20;
+    ++traced_steps_;
+    ASSIGN_OR_RETURN(Executor* const executor,
+                     t_.session_->TrainingExecutor(*t_.train_buffers_, rows));
+    if (traced_steps_ == kFirst) {
+      tracing_ = executor;
+      tracing_->StartTrace(100000);
+    } else if (traced_steps_ == kLast && tracing_ != nullptr) {
+      const std::string text = ChromeTrace(tracing_->plan(), tracing_->StopTrace());
+      tracing_ = nullptr;
+      return WriteFileAtomically(config_.trace, text);
+    }
     return absl::OkStatus();
   }
 
@@ -158,10 +184,13 @@ class FitLoop {
       ASSIGN_OR_RETURN(const Measured measured, t_.EvaluateAll("val_"));
       t_.last_.insert(t_.last_.end(), measured.begin(), measured.end());
     }
-    const bool stop = Decide();
-    ++epoch_;
-    position_ = 0;
-    sums_.Clear();
+    // Stopped by --steps in the middle of an epoch, the run goes on there another time.
+    const bool stop = whole_epoch_ && Decide();
+    if (whole_epoch_) {
+      ++epoch_;
+      position_ = 0;
+      sums_.Clear();
+    }
     finished_ = stop || epoch_ >= config_.epochs || step_ >= total_steps_;
     if (progress() != nullptr) progress()->EndEpoch(t_.last_, finished_, Seconds());
     for (const std::string& line : said_) t_.Say(line);
@@ -323,6 +352,9 @@ class FitLoop {
   std::vector<std::string> said_;  // by callbacks, printed under the epoch's line
   std::vector<NamedTensor> best_;  // states of the best epoch so far
   bool best_now_ = false;
+  bool whole_epoch_ = true;
+  Executor* tracing_ = nullptr;  // whose steps are being recorded
+  int64_t traced_steps_ = 0;
   int64_t epoch_ = 0;
   int64_t position_ = 0;  // global samples of the epoch that are done
   int64_t step_ = 0;      // optimizer steps that are done

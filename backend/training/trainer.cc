@@ -101,7 +101,34 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const RunConfig& config
   return trainer;
 }
 
+namespace {
+
+// What can be asked for but is not there yet: said before anything is read.
+absl::Status CheckSupported(const RunConfig& config) {
+  const auto missing = [](const char* what) {
+    return WithExitCode(absl::UnimplementedError(absl::StrCat(what, " is not supported yet")),
+                        ExitCode::kUsage);
+  };
+  if (config.loss.kind == LossKind::kModelFile) return missing("a loss given as a second model");
+  if (config.restore_biases) return missing("--restore-biases");
+  if (config.sync_batch_norm && PlacementOf(config).shards > 1) {
+    return missing("--sync-batch-norm with more than one shard");
+  }
+  for (const Device& device : config.devices) {
+    if (device.kind == Device::Kind::kCpu) continue;
+    return WithExitCode(
+        absl::UnimplementedError(absl::StrCat(ToString(device),
+                                              ": this build has no kernels for GPUs; --devices "
+                                              "cpu:0 trains on the processor")),
+        ExitCode::kUntrainable);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Trainer::Prepare(Command command) {
+  RETURN_IF_ERROR(CheckSupported(config_));
   ASSIGN_OR_RETURN(model_, OnnxModel::Load(config_.model));
   ASSIGN_OR_RETURN(data_, ReadRunData(config_, command, *model_));
   for (const std::string& note : data_->notes) Say(note);

@@ -1,0 +1,214 @@
+"""Runs the real onward command on small data, as a user does: training, resuming,
+evaluating, predicting, exporting, and every kind of mistake with its exit code."""
+
+import gzip
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ONWARD = os.environ.get("ONWARD") or os.path.abspath("tools/onward/onward")
+MODEL = os.path.abspath("tests/models/keras_mlp-keras_export-train.onnx")
+CNN = os.path.abspath("tests/models/keras_cnn-keras_export-train.onnx")
+CLASSES = 10
+
+
+def noise(n, seed):
+    """n bytes that a linear congruential generator makes."""
+    out, state = bytearray(), seed * 2654435761 % 2**32
+    for _ in range(n):
+        state = (state * 1664525 + 1013904223) % 2**32
+        out.append(state >> 24)
+    return bytes(out)
+
+
+def write_images(path, rows, seed=1):
+    """IDX images in which a bright row of pixels tells the class, and their labels."""
+    labels = [(i * 7 + seed) % CLASSES for i in range(rows)]
+    data = bytearray(b // 4 for b in noise(rows * 784, seed))
+    for i, label in enumerate(labels):
+        start = i * 784 + label * 56
+        data[start:start + 56] = b"\xe0" * 56
+    with gzip.open(path + "-images.gz", "wb") as f:
+        f.write(struct.pack(">IIII", 0x803, rows, 28, 28) + bytes(data))
+    with gzip.open(path + "-labels.gz", "wb") as f:
+        f.write(struct.pack(">II", 0x801, rows) + bytes(labels))
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(self.folder.cleanup)
+        os.chdir(self.folder.name)
+        write_images("train", 150)
+        write_images("test", 70, seed=2)
+
+    def run_onward(self, *words, code=0, env=None):
+        done = subprocess.run([ONWARD, *words], capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        if code:
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def train(self, *more, code=0, epochs="3"):
+        return self.run_onward(
+            "train", MODEL, "--data", "train-images.gz", "--labels", "train-labels.gz",
+            "--rescale", "1/255", "--loss", "sparse_categorical_crossentropy", "--optimizer", "adam",
+            "--metrics", "accuracy", "--epochs", epochs, "--batch-size", "32", "--seed", "1", *more,
+            code=code)
+
+    def evaluate(self, model, *more):
+        text = self.run_onward(
+            "evaluate", model, "--data", "test-images.gz", "--labels", "test-labels.gz",
+            "--rescale", "1/255", "--loss", "sparse_categorical_crossentropy", "--metrics",
+            "accuracy", "--json", *more)
+        events = [json.loads(line) for line in text.splitlines()]
+        return [e for e in events if e["event"] == "evaluated"][0]["metrics"]
+
+    def test_trains_and_the_trained_file_is_better(self):
+        text = self.train("--output", "trained.onnx", "--validation-data", "test-images.gz",
+                          "--validation-labels", "test-labels.gz", epochs="6")
+        self.assertIn("val_accuracy", text)
+        before, after = self.evaluate(MODEL), self.evaluate("trained.onnx")
+        self.assertLess(after["loss"], before["loss"])
+        self.assertGreater(after["accuracy"], 0.9)
+
+    def test_devices_give_the_same_metrics(self):
+        self.train("--devices", "cpu:0,cpu:1", "--output", "two.onnx")
+        self.train("--devices", "cpu:0", "--threads", "1", "--output", "one.onnx")
+        two, one = self.evaluate("two.onnx"), self.evaluate("one.onnx", "--devices", "cpu:0,cpu:1")
+        self.assertAlmostEqual(two["loss"], one["loss"], places=4)
+
+    def test_resumed_is_uninterrupted_bit_for_bit(self):
+        self.train("--output", "whole.onnx", "--threads", "1")
+        # 150 samples in batches of 32: step 7 lies in the middle of the second epoch.
+        self.train("--steps", "7", "--checkpoint-dir", "run", "--save-every", "7", "--threads", "1")
+        text = self.train("--checkpoint-dir", "run", "--save-every", "7", "--resume", "auto",
+                          "--output", "resumed.onnx", "--threads", "1")
+        self.assertIn("resumed from", text)
+        with open("whole.onnx", "rb") as a, open("resumed.onnx", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertIn("nothing to do", self.train("--checkpoint-dir", "run", "--save-every", "7",
+                                                  "--resume", "auto", "--threads", "1"))
+
+    def test_fixed_shards_do_not_depend_on_devices(self):
+        self.train("--shards", "4", "--devices", "cpu:0", "--output", "a.onnx")
+        self.train("--shards", "4", "--devices", "cpu:0,cpu:1,cpu:2", "--output", "b.onnx")
+        with open("a.onnx", "rb") as a, open("b.onnx", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_a_checkpoint_is_exported_and_predicts(self):
+        self.train("--checkpoint-dir", "run", "--output", "trained.onnx")
+        self.run_onward("export", MODEL, "--checkpoint-dir", "run", "--output", "exported.onnx")
+        with open("trained.onnx", "rb") as a, open("exported.onnx", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.run_onward("predict", "trained.onnx", "--data", "test-images.gz", "--rescale", "1/255",
+                        "--output", "p.csv")
+        with open("p.csv") as f:
+            rows = [[float(x) for x in line.split(",")] for line in f.read().splitlines()[1:]]
+        self.assertEqual(len(rows), 70)
+        for row in rows:
+            self.assertAlmostEqual(sum(row), 1, places=4)
+
+    def test_early_stopping_gives_back_the_best(self):
+        text = self.train("--validation-data", "test-images.gz", "--validation-labels",
+                          "test-labels.gz", "--early-stopping", "--patience", "1",
+                          "--learning-rate", "0.5", "--output", "t.onnx", epochs="30")
+        self.assertIn("early stopping", text)
+        self.assertIn("given back", text)
+
+    def test_accumulation_counts_batches_per_step(self):
+        text = self.train("--accumulate", "2", epochs="1")
+        self.assertIn("3 steps", text)
+
+    def test_a_trace_shows_two_devices_at_once(self):
+        rows = 256
+        with open("images", "wb") as f:
+            f.write(struct.pack(">IIIII", 0x804, rows, 32, 32, 3) + noise(1024, 3) * 3 * rows)
+        with open("labels", "wb") as f:
+            f.write(struct.pack(">II", 0x801, rows) + bytes(i % CLASSES for i in range(rows)))
+        self.run_onward(
+            "train", CNN, "--data", "images", "--labels", "labels", "--rescale", "1/255", "--loss",
+            "sparse_categorical_crossentropy", "--batch-size", "128", "--epochs", "6", "--devices",
+            "cpu:0,cpu:1", "--threads", "2", "--bucket-mb", "0.001", "--trace", "trace.json")
+        with open("trace.json") as f:
+            events = json.load(f)["traceEvents"]
+        spans = [(e["pid"], e["ts"], e["ts"] + e["dur"]) for e in events
+                 if e["ph"] == "X" and e["tid"] == 0]
+        first = [s for s in spans if s[0] == 0]
+        second = [s for s in spans if s[0] == 1]
+        self.assertTrue(first and second)
+        overlap = any(a[1] < b[2] and b[1] < a[2] for a in first for b in second)
+        self.assertTrue(overlap, "the devices never computed at the same time")
+        # The first bucket leaves before backward ends: in some step a device computes
+        # backward after a collective has begun.
+        mine = [e for e in events if e["ph"] == "X" and e["pid"] == 0]
+        begun = [e["ts"] for e in mine if e["tid"] == 1000]
+        backward = [e["ts"] + e["dur"] for e in mine if e["tid"] == 0 and e["cat"] == "backward"]
+        updates = sorted(e["ts"] for e in mine if e["tid"] == 0 and e["cat"] == "update")
+        early = [c for c in begun for b in backward
+                 if c < b and not any(c < u < b for u in updates)]
+        self.assertTrue(early, "no collective began before backward ended")
+
+    def test_plan_and_inspect(self):
+        text = self.run_onward("plan", MODEL, "--loss", "cross_entropy", "--batch-size", "32",
+                               "--devices", "cpu:0,cpu:1", "-o", "plan.onnx")
+        self.assertIn("all-reduce 0", text)
+        self.assertGreater(os.path.getsize("plan.onnx"), 0)
+        self.assertIn("Gemm", self.run_onward("inspect", MODEL))
+
+    def test_mistakes(self):
+        with open("broken.onnx", "wb") as f, open(MODEL, "rb") as m:
+            f.write(m.read()[:2000])
+        data = ["--data", "train-images.gz", "--labels", "train-labels.gz", "--rescale", "1/255"]
+        loss = ["--loss", "sparse_categorical_crossentropy"]
+        for code, words in [
+            (3, ["train", "broken.onnx", *data, *loss]),
+            (3, ["train", "absent.onnx", *data, *loss]),
+            (2, ["train", MODEL, *data, "--loss", "sparse_categorical_crosentropy"]),
+            (2, ["train", MODEL, *data, *loss, "--learning-rat", "1"]),
+            (2, ["train", MODEL, *data]),
+            (4, ["train", MODEL, "--data", "absent.npy", "--labels", "train-labels.gz", *loss]),
+            (4, ["train", MODEL, "--data", "train-labels.gz", "--labels", "train-labels.gz", *loss]),
+            (3, ["train", MODEL, *data, *loss, "--devices", "gpu:0"]),
+            (2, ["train", MODEL, *data, *loss, "--devices", "cpu:0,cpu:0"]),
+            (8, ["train", MODEL, *data, *loss, "--output", "/proc/trained.onnx"]),
+            (7, ["train", MODEL, *data, *loss, "--checkpoint-dir", "none", "--resume", "latest"]),
+            (5, ["train", MODEL, *data, *loss, "--learning-rate", "1e30", "--epochs", "5"]),
+        ]:
+            with self.subTest(words=words):
+                self.run_onward(*words, code=code)
+
+    def test_a_label_that_is_no_class_is_named(self):
+        with gzip.open("train-labels.gz", "wb") as f:
+            f.write(struct.pack(">II", 0x801, 150) + bytes([3] * 100 + [12] * 50))
+        self.assertIn("12", self.train(code=4))
+
+    def test_an_interrupt_saves(self):
+        words = [ONWARD, "train", MODEL, "--data", "train-images.gz", "--labels",
+                 "train-labels.gz", "--loss", "sparse_categorical_crossentropy", "--epochs",
+                 "1000000", "--checkpoint-dir", "run", "--save-every", "1000000"]
+        for number, code in [(signal.SIGINT, 130), (signal.SIGTERM, 42)]:
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True)
+            line = ""
+            while not line.startswith("epoch"):
+                line = process.stdout.readline()
+                if not line:
+                    self.fail("ended early: " + process.communicate()[1])
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code, errors)
+            self.assertIn("saved in run", errors)
+            self.assertTrue(any(n.startswith("step-") for n in os.listdir("run")))
+            words += ["--resume", "auto"]
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
