@@ -15,7 +15,7 @@ absl::StatusOr<Value*> Reduce(Builder* b, Value* value) {
 
 // Uses of a batch statistic in updates become uses of the combined one.
 void RedirectUpdates(Graph* graph, Value* from, Value* to) {
-  const std::vector<Use> uses = from->uses();
+  const std::vector<Use> uses(from->uses().begin(), from->uses().end());  // edited below
   for (const Use& use : uses) {
     if (use.kind == Use::Kind::kNode && use.node->phase == Phase::kUpdate) {
       graph->SetInput(use.node, use.index, to);

@@ -298,7 +298,7 @@ absl::StatusOr<bool> RepeatMasks(Graph* graph, const OperatorSet& operators,
   for (Node* node = graph->first(); node != nullptr;) {
     Node* const following = node->next();
     if (IsComparison(*node) && node->output() != nullptr) {
-      const std::vector<Use> uses = node->output()->uses();
+      const std::vector<Use> uses(node->output()->uses().begin(), node->output()->uses().end());
       for (const Use& use : uses) {
         Node* reader = use.node;
         if (reader == nullptr || reader->graph() != graph || !IsProgrammable(*reader) ||

@@ -12,8 +12,8 @@
 namespace onward {
 namespace {
 
-absl::Status Usage(std::string message) {
-  return WithExitCode(absl::InvalidArgumentError(std::move(message)), ExitCode::kUsage);
+absl::Status Usage(const std::string& message) {
+  return WithExitCode(absl::InvalidArgumentError(message), ExitCode::kUsage);
 }
 
 absl::StatusOr<Value*> FindPrediction(const Graph& graph, const std::string& name) {

@@ -218,7 +218,7 @@ absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters) {
     const auto it = constants.find(p.initializer);
     if (it == constants.end()) continue;  // not read in this graph
     Value* constant = it->second;
-    const std::vector<Use> uses = constant->uses();
+    const std::vector<Use> uses(constant->uses().begin(), constant->uses().end());  // edited below
     State* state = nullptr;
     for (const Use& use : uses) {
       if (use.kind != Use::Kind::kNode) continue;

@@ -29,7 +29,8 @@ ONWARD_BOTH To ConvertTo(From x) {
     if (x != x) return To(0);
     // Both bounds are powers of two (less one), so the comparisons are exact.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From high = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * From(2);
+    constexpr To half = std::numeric_limits<To>::max() / 2 + 1;
+    constexpr From high = static_cast<From>(half) * From(2);
     if (x >= high) return std::numeric_limits<To>::max();
     if (x <= low) return std::numeric_limits<To>::min();
     return static_cast<To>(x);

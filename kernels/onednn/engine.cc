@@ -226,7 +226,7 @@ absl::StatusOr<Chosen> Choose(const KernelCall& call, const Form& form) {
 // A primitive, its scratch and its team of threads.
 class OneDnnKernel : public BoundKernel {
  public:
-  OneDnnKernel(int threads) : threads_(threads) {}
+  explicit OneDnnKernel(int threads) : threads_(threads) {}
   absl::Status Run() override {
     for (const auto& [data, bytes] : cleared) std::memset(data, 0, bytes);
     const ThreadScope scope(threads_);

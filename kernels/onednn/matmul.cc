@@ -156,7 +156,7 @@ absl::StatusOr<Form> WeightGradientSame(const KernelCall& call) {
 }
 
 // `dims` (batch axes, then a matrix) seen with `rank` axes, over plain memory.
-View Matrices(Dims dims, size_t rank, bool transposed) {
+View Matrices(const Dims& dims, size_t rank, bool transposed) {
   memory::dims strides = ToDnnl(Strides(dims));
   memory::dims seen = ToDnnl(dims);
   seen.insert(seen.begin(), rank - dims.size(), 1);

@@ -153,7 +153,7 @@ void RegisterAll() {
   benchmark::RegisterBenchmark("libm sigmoid", Scalar<SigmoidOne>)->Arg(128 * 512);
 }
 
-[[maybe_unused]] const bool registered = (RegisterAll(), true);
+[[maybe_unused]] const bool kRegistered = (RegisterAll(), true);
 
 }  // namespace
 }  // namespace onward
