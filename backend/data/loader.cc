@@ -107,7 +107,7 @@ absl::Status Loader::CheckOptions(const LoaderOptions& o, size_t buffers) {
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset* data,
                                                        std::vector<LoaderColumn> columns,
                                                        LoaderOptions options,
-                                                       std::vector<BatchBuffers> buffers) {
+                                                       const std::vector<BatchBuffers>& buffers) {
   if (options.end_shard < 0) options.end_shard = options.shards;
   RETURN_IF_ERROR(CheckOptions(options, buffers.size()));
   const int64_t rows = RowsOf(*data, options);

@@ -108,10 +108,9 @@ class Loader {
   // With `buffers`, batches are written there (options.buffers is their number)
   // and the loader holds none of its own. InvalidArgument for options that make
   // no sense (kUsage), a data set without rows or without such a column (kData).
-  static absl::StatusOr<std::unique_ptr<Loader>> Create(const Dataset* data,
-                                                        std::vector<LoaderColumn> columns,
-                                                        LoaderOptions options,
-                                                        std::vector<BatchBuffers> buffers = {});
+  static absl::StatusOr<std::unique_ptr<Loader>> Create(
+      const Dataset* data, std::vector<LoaderColumn> columns, LoaderOptions options,
+      const std::vector<BatchBuffers>& buffers = {});
   // Returns soon: a batch that is being made is given up. REQUIRES: batches are
   // released.
   ~Loader();

@@ -81,7 +81,7 @@ absl::StatusOr<Node*> Builder::AddNode(const Operator* op, absl::Span<Value* con
   return node;
 }
 
-std::vector<Expr> Builder::Ops(absl::string_view name, std::vector<Expr> inputs,
+std::vector<Expr> Builder::Ops(absl::string_view name, const std::vector<Expr>& inputs,
                                Attributes attributes, int num_outputs) {
   std::vector<Expr> out(num_outputs, Expr(this, nullptr));
   if (!status_.ok()) return out;
@@ -103,8 +103,8 @@ std::vector<Expr> Builder::Ops(absl::string_view name, std::vector<Expr> inputs,
   return out;
 }
 
-Expr Builder::Op(absl::string_view name, std::vector<Expr> inputs, Attributes attributes) {
-  return Ops(name, std::move(inputs), std::move(attributes), 1)[0];
+Expr Builder::Op(absl::string_view name, const std::vector<Expr>& inputs, Attributes attributes) {
+  return Ops(name, inputs, std::move(attributes), 1)[0];
 }
 
 Expr Builder::Constant(Tensor tensor) {
@@ -115,7 +115,7 @@ Expr Builder::Scalar(DataType dtype, double number) {
   return Constant(Tensor::Full(dtype, {}, number));
 }
 
-Expr Builder::Ints(std::vector<int64_t> values) {
+Expr Builder::Ints(const std::vector<int64_t>& values) {
   return Constant(Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values));
 }
 

@@ -83,13 +83,13 @@ class Builder {
   // ---- Short forms.
   Expr Wrap(Value* value) { return Expr(this, value); }
   // An operator of ONNX, or of Onward with "onward." before its name.
-  Expr Op(absl::string_view name, std::vector<Expr> inputs, Attributes attributes = {});
-  std::vector<Expr> Ops(absl::string_view name, std::vector<Expr> inputs, Attributes attributes,
-                        int num_outputs);
+  Expr Op(absl::string_view name, const std::vector<Expr>& inputs, Attributes attributes = {});
+  std::vector<Expr> Ops(absl::string_view name, const std::vector<Expr>& inputs,
+                        Attributes attributes, int num_outputs);
   Expr Constant(Tensor tensor);
   Expr Scalar(DataType dtype, double number);
   // A one-dimensional int64 tensor.
-  Expr Ints(std::vector<int64_t> values);
+  Expr Ints(const std::vector<int64_t>& values);
   Expr Ints(absl::Span<const int64_t> values) {
     return Ints(std::vector<int64_t>(values.begin(), values.end()));
   }

@@ -13,7 +13,7 @@ namespace onward {
 
 // The schema's inference of operator `name` of ONNX, then `check`, which sees the
 // outputs too. For what a file may get wrong and a kernel relies on.
-inline InferRule OnnxInferenceAnd(std::string name,
+inline InferRule OnnxInferenceAnd(const std::string& name,
                                   std::function<absl::Status(InferContext&)> check) {
   return [infer = OnnxInference("", name), check = std::move(check)](InferContext& c) {
     RETURN_IF_ERROR(infer(c));

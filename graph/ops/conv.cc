@@ -147,7 +147,7 @@ absl::Status DataGradientGradient(GradientContext& g) {
 
 // `dy` with stride - 1 zeros between its entries along every spatial axis.
 Expr Spread(Builder& b, Expr dy, const Window& window) {
-  const Dims dims = dy.dims();
+  const Dims dims(dy.dims().begin(), dy.dims().end());  // of the dy that comes in
   Dims apart = {dims[0], dims[1]}, together = apart;
   std::vector<int64_t> behind = {0, 0}, starts, ends, axes;
   for (int i = 0; i < window.axes(); ++i) {

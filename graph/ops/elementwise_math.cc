@@ -42,7 +42,7 @@ Operator Function(const char* name, const char* fill, Expr (*derivative)(const U
 
 // The same with examples for attributes.
 Operator Function(const char* name, const char* fill, Expr (*derivative)(const Unary&),
-                  std::vector<const char*> attributes) {
+                  const std::vector<const char*>& attributes) {
   const std::string x = *fill == 0 ? "x" : absl::StrCat(fill, "_x");
   Operator op = Function(name, fill, derivative);
   for (const char* a : attributes) {

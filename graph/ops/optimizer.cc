@@ -237,7 +237,7 @@ absl::Status LowerAdagrad(LowerContext& c) {
 // An example: parameter and gradient [2, 3], the moments named, the scalars given.
 // unit_mean, the mean gradient of RMSprop, is made small: the mean square exceeds its
 // square.
-std::string Text(const char* op, const char* attributes, std::vector<std::string> moments,
+std::string Text(const char* op, const char* attributes, const std::vector<std::string>& moments,
                  bool step, bool denominator, bool scale) {
   std::string inputs = "float[2, 3] p, float[2, 3] g";
   std::string call = "p, g";
