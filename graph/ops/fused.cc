@@ -52,7 +52,7 @@ absl::Status LowerElementwise(LowerContext& c) {
     const OnnxUse use = OnnxOf(i);
     std::vector<Expr> operands;
     for (int r : i.operands) operands.push_back(registers[r]);
-    registers.push_back(c.b().Op(use.op, std::move(operands), use.attributes));
+    registers.push_back(c.b().Op(use.op, operands, use.attributes));
   }
   for (int o = 0; o < c.node().num_outputs(); ++o) {
     // A result of smaller inputs only.
