@@ -70,7 +70,6 @@ class FitLoop {
     while (!finished_) {
       RETURN_IF_ERROR(RunEpoch());
     }
-    RestoreBest();
     if (tracing_ != nullptr) {
       return WriteFileAtomically(config_.trace,
                                  ChromeTrace(tracing_->plan(), tracing_->StopTrace()));

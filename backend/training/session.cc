@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/passes/optimizer.h"
 #include "graph/passes/training_mode.h"
@@ -53,8 +52,7 @@ Session::Session(Walk* walk)
     : walk_(walk), states_(static_cast<int>(walk->options().placement.devices.size())) {}
 
 absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, int64_t rows) {
-  const std::string key =
-      absl::StrCat(static_cast<int>(mode), ":", rows, ":", reinterpret_cast<uintptr_t>(&buffers));
+  const auto key = std::make_tuple(mode, rows, &buffers);
   const auto it = executors_.find(key);
   if (it != executors_.end()) return it->second.get();
   absl::StatusOr<Plan> plan = mode == Mode::kTrain      ? walk_->TrainingPlan(rows)

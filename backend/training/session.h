@@ -3,12 +3,13 @@
 #define ONWARD_BACKEND_TRAINING_SESSION_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backend/data/loader.h"
@@ -66,7 +67,8 @@ class Session {
 
   Walk* walk_;
   StateStore states_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Executor>> executors_;
+  // By mode, rows and the buffers that it is bound to: asked for in every step.
+  std::map<std::tuple<Mode, int64_t, const FeedBuffers*>, std::unique_ptr<Executor>> executors_;
 };
 
 }  // namespace onward
