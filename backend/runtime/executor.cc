@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "backend/runtime/all_reduce.h"
+#include "backend/runtime/flush_denormals.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/progress.h"
 #include "graph/base/errors.h"
@@ -136,7 +137,8 @@ class Executor::Machine {
     }
     ++generation_;
     if (!threaded_) {
-      ThreadCount count(lanes_[0]->threads);
+      const ThreadCount count(lanes_[0]->threads);
+      const FlushDenormals flush(lanes_[0]->threads);
       RunLane(*lanes_[0]);
     } else {
       start_.Publish(generation_);
@@ -491,6 +493,7 @@ class Executor::Machine {
     for (auto& lane : lanes_) {
       lane->thread = std::thread([this, l = lane.get()] {
         omp_set_num_threads(l->threads);
+        const FlushDenormals flush(l->threads);
         for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
           RunLane(*l);
           l->finished.Publish(g);
@@ -500,6 +503,7 @@ class Executor::Machine {
     if (plan_.devices.size() < 2) return;
     for (auto& lane : collective_lanes_) {
       lane->thread = std::thread([this, l = lane.get()] {
+        const FlushDenormals flush(1);
         for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
           RunCollectives(*l);
           l->finished.Publish(g);

@@ -1,0 +1,38 @@
+#include "backend/runtime/flush_denormals.h"
+
+#include <omp.h>
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace onward {
+namespace {
+
+// The smallest normal number times 1/4 on every thread of a team.
+std::vector<float> Quarters(int threads) {
+  std::vector<float> out(threads, -1);
+#pragma omp parallel num_threads(threads)
+  {
+    volatile float smallest = 1.17549435e-38f, quarter = 0.25f;
+    out[omp_get_thread_num()] = smallest * quarter;
+  }
+  return out;
+}
+
+TEST(FlushDenormals, OnEveryThreadOfTheTeamWhileItLives) {
+#if !defined(__SSE2__) && !defined(__aarch64__)
+  GTEST_SKIP() << "this processor has no such setting that we know";
+#endif
+  const std::vector<float> denormal(3, 2.93873588e-39f);
+  EXPECT_EQ(Quarters(3), denormal);
+  {
+    const FlushDenormals scope(3);
+    EXPECT_EQ(Quarters(3), std::vector<float>(3, 0));
+    const FlushDenormals inner(3);  // changes nothing
+  }
+  EXPECT_EQ(Quarters(3), denormal);
+}
+
+}  // namespace
+}  // namespace onward
