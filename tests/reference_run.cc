@@ -1,15 +1,18 @@
 #include "tests/reference_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "backend/runtime/executor.h"
 #include "backend/training/session.h"
 #include "backend/training/walk.h"
 #include "graph/base/status_macros.h"
+#include "graph/passes/optimizer.h"
 
 namespace onward {
 namespace {
@@ -40,6 +43,7 @@ WalkOptions OptionsFor(const TrainingReference& reference, const TrainingRun& ru
   options.placement.shards = setting.shards == 0 ? setting.devices : setting.shards;
   options.placement.fixed_shards = setting.fixed_shards;
   options.placement.bucket_bytes = static_cast<int64_t>(setting.bucket_bytes);
+  options.kernels = setting.kernels;
   return options;
 }
 
@@ -73,34 +77,118 @@ std::vector<std::string> References() {
   return paths;
 }
 
+namespace {
+
+// All that a run needs but its states and executors.
+struct Prepared {
+  std::unique_ptr<OnnxModel> model;
+  std::unique_ptr<Walk> walk;
+  std::vector<FeedSpec> feeds;
+  std::unique_ptr<FeedBuffers> buffers;
+  int shards = 1;
+  int64_t rows = 0;
+  int64_t steps = 0;
+};
+
+absl::StatusOr<Prepared> Prepare(const TrainingReference& reference, const TrainingRun& run,
+                                 const Setting& setting) {
+  Prepared p;
+  ASSIGN_OR_RETURN(p.model, OnnxModel::Load(absl::StrCat("tests/models/", reference.model)));
+  if (setting.dtype == DataType::kFloat64) RETURN_IF_ERROR(p.model->WidenToFloat64());
+  WalkOptions options = OptionsFor(reference, run, setting);
+  p.feeds = options.inputs;
+  p.feeds.push_back({kLabelsFeed, DataType::kInt64, {}});
+  p.shards = options.placement.shards;
+  p.rows = setting.rows < 0 ? reference.batch : setting.rows;
+  p.steps = setting.steps < 0 ? reference.steps : setting.steps;
+  ASSIGN_OR_RETURN(p.walk, Walk::Create(p.model.get(), std::move(options)));
+  ASSIGN_OR_RETURN(p.buffers, FeedBuffers::Create(p.feeds, p.rows, p.shards, 2));
+  return p;
+}
+
+void TakeStates(const StateStore& states, Result* result) {
+  for (const auto& named : states.names()) {
+    result->states.emplace(named.name, states.Read(named.name));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const TrainingRun& run,
                                const Setting& setting) {
-  ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model,
-                   OnnxModel::Load(absl::StrCat("tests/models/", reference.model)));
-  if (setting.dtype == DataType::kFloat64) RETURN_IF_ERROR(model->WidenToFloat64());
-  WalkOptions options = OptionsFor(reference, run, setting);
-  std::vector<FeedSpec> feeds = options.inputs;
-  feeds.push_back({kLabelsFeed, DataType::kInt64, {}});
-  const int shards = options.placement.shards;
-  const int64_t rows = setting.rows < 0 ? reference.batch : setting.rows;
-  ASSIGN_OR_RETURN(std::unique_ptr<Walk> walk, Walk::Create(model.get(), std::move(options)));
-  Session session(walk.get());
-  ASSIGN_OR_RETURN(std::unique_ptr<FeedBuffers> buffers,
-                   FeedBuffers::Create(feeds, rows, shards, 2));
+  ASSIGN_OR_RETURN(const Prepared p, Prepare(reference, run, setting));
+  Session session(p.walk.get());
   Result result;
-  const int64_t steps = setting.steps < 0 ? reference.steps : setting.steps;
-  for (int64_t step = 0; step < steps; ++step) {
-    FillBatch(reference, step, rows, setting, feeds, *buffers, shards);
+  for (int64_t step = 0; step < p.steps; ++step) {
+    FillBatch(reference, step, p.rows, setting, p.feeds, *p.buffers, p.shards);
     std::vector<MetricSum> sums;
-    RETURN_IF_ERROR(session.Train(*buffers, 0, rows, run.learning_rate, &sums));
+    RETURN_IF_ERROR(session.Train(*p.buffers, 0, p.rows, run.learning_rate, &sums));
     result.losses.push_back(sums[0].numerator / sums[0].denominator);
   }
-  for (const auto& named : session.states().names()) {
-    result.states.emplace(named.name, session.states().Read(named.name));
-  }
-  ASSIGN_OR_RETURN(const Executor* executor, session.TrainingExecutor(*buffers, rows));
+  TakeStates(session.states(), &result);
+  ASSIGN_OR_RETURN(const Executor* executor, session.TrainingExecutor(*p.buffers, p.rows));
   result.plan = ToText(executor->plan());
   return result;
+}
+
+absl::StatusOr<Result> TrainByChangedPlan(const TrainingReference& reference,
+                                          const TrainingRun& run, const Setting& setting,
+                                          const std::function<void(Plan*)>& change) {
+  ASSIGN_OR_RETURN(const Prepared p, Prepare(reference, run, setting));
+  ASSIGN_OR_RETURN(Plan plan, p.walk->TrainingPlan(p.rows));
+  change(&plan);
+  Result result;
+  result.plan = ToText(plan);
+  StateStore states(setting.devices);
+  RETURN_IF_ERROR(states.Add(plan));
+  ExecutorOptions options;
+  options.feed_memory = [&p](const std::string& feed, int shard, int set) {
+    return p.buffers->Memory(feed, shard, set);
+  };
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   Executor::Create(std::move(plan), p.walk->kernels(), &states, options));
+  for (int64_t step = 0; step < p.steps; ++step) {
+    FillBatch(reference, step, p.rows, setting, p.feeds, *p.buffers, p.shards);
+    executor->SetScalar(kLearningRateFeed, run.learning_rate, 0);
+    RETURN_IF_ERROR(executor->Run(0));
+    const double* sums = executor->Output(kMetricsOutput).as<double>();
+    result.losses.push_back(sums[0] / sums[1]);
+  }
+  TakeStates(states, &result);
+  return result;
+}
+
+std::string FirstDifference(const Result& a, const Result& b, double tolerance) {
+  if (a.losses.size() != b.losses.size()) return "one has more losses";
+  if (a.losses.empty()) return "there is no loss";
+  // Written so that NaN differs from everything.
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    if (std::fabs(a.losses[i] - b.losses[i]) <= tolerance * std::fabs(b.losses[i])) continue;
+    return absl::StrCat("loss of step ", i, ": ", a.losses[i], " and ", b.losses[i]);
+  }
+  if (a.states.size() != b.states.size()) return "one has more states";
+  for (const auto& [name, tensor] : b.states) {
+    const auto it = a.states.find(name);
+    if (it == a.states.end()) return absl::StrCat("there is no state ", name);
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      const double x = it->second.At(i), y = tensor.At(i);
+      if (std::fabs(x - y) <= tolerance * std::max(1.0, std::fabs(y))) continue;
+      return absl::StrCat(name, " element ", i, ": ", x, " and ", y);
+    }
+  }
+  return "";
+}
+
+bool SameBits(const Result& a, const Result& b) {
+  if (a.losses != b.losses || a.states.size() != b.states.size()) return false;
+  for (const auto& [name, tensor] : a.states) {
+    const auto it = b.states.find(name);
+    if (it == b.states.end() || it->second.bytes() != tensor.bytes() ||
+        std::memcmp(it->second.data(), tensor.data(), tensor.bytes()) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace onward

@@ -2,12 +2,15 @@
 #ifndef ONWARD_TESTS_REFERENCE_RUN_H_
 #define ONWARD_TESTS_REFERENCE_RUN_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/base/tensor.h"
+#include "graph/plan/plan.h"
+#include "kernels/kernel.h"
 #include "tests/reference/training_reference.h"
 
 namespace onward {
@@ -22,6 +25,7 @@ struct Setting {
   int64_t steps = -1;  // -1: the reference's
   int64_t rows = -1;   // of each batch that are used; -1: all
   double bucket_bytes = 25 << 20;
+  const KernelTable* kernels = nullptr;  // null: all
 };
 
 struct Result {
@@ -35,6 +39,18 @@ std::vector<std::string> References();
 
 absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const TrainingRun& run,
                                const Setting& setting);
+
+// The same by a plan that was changed: what a fault in a strategy, the planner or the
+// executor would do. Without dropout.
+absl::StatusOr<Result> TrainByChangedPlan(const TrainingReference& reference,
+                                          const TrainingRun& run, const Setting& setting,
+                                          const std::function<void(Plan*)>& change);
+
+// Where two results differ by more than `tolerance` (of a loss, relative; of a state's
+// element, relative to at least 1), for people; empty where they do not.
+std::string FirstDifference(const Result& a, const Result& b, double tolerance);
+
+bool SameBits(const Result& a, const Result& b);
 
 }  // namespace onward
 

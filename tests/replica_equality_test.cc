@@ -1,11 +1,16 @@
 // N replicas give the result of one device; with fixed shards to the bit.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
-#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/kernel.h"
 #include "tests/reference_run.h"
 
 namespace onward {
@@ -33,32 +38,7 @@ Result Train(const std::string& model, const std::string& optimizer, const Setti
 }
 
 void ExpectClose(const Result& a, const Result& b, double tolerance) {
-  ASSERT_EQ(a.losses.size(), b.losses.size());
-  ASSERT_FALSE(a.losses.empty());
-  for (size_t i = 0; i < a.losses.size(); ++i) {
-    ASSERT_NEAR(a.losses[i], b.losses[i], tolerance * std::fabs(b.losses[i])) << "step " << i;
-  }
-  for (const auto& [name, tensor] : b.states) {
-    const auto it = a.states.find(name);
-    ASSERT_TRUE(it != a.states.end()) << name;
-    for (int64_t i = 0; i < tensor.elements(); ++i) {
-      ASSERT_NEAR(it->second.At(i), tensor.At(i),
-                  tolerance * std::max(1.0, std::fabs(tensor.At(i))))
-          << name << " element " << i;
-    }
-  }
-}
-
-bool SameBits(const Result& a, const Result& b) {
-  if (a.losses != b.losses || a.states.size() != b.states.size()) return false;
-  for (const auto& [name, tensor] : a.states) {
-    const auto it = b.states.find(name);
-    if (it == b.states.end() || it->second.bytes() != tensor.bytes() ||
-        std::memcmp(it->second.data(), tensor.data(), tensor.bytes()) != 0) {
-      return false;
-    }
-  }
-  return true;
+  ASSERT_EQ(FirstDifference(a, b, tolerance), "");
 }
 
 Setting On(int devices, int threads, DataType dtype = DataType::kFloat64) {
@@ -146,6 +126,163 @@ TEST(ReplicaEquality, FixedShardsGiveTheSameBitsOnAnyDevicesAndThreads) {
 TEST(ReplicaEquality, ARepeatedRunGivesTheSameBits) {
   const Setting setting = On(2, 2, DataType::kFloat32);
   EXPECT_TRUE(SameBits(Train(kMlp, "adam", setting), Train(kMlp, "adam", setting)));
+}
+
+// ---- Faults on purpose: the equalities above must see them.
+
+Result TrainWithFault(const Setting& setting, const std::function<void(Plan*)>& fault,
+                      const std::string& model = kMlp) {
+  const TrainingReference reference = Reference(model);
+  auto result = TrainByChangedPlan(reference, RunOf(reference, "sgd"), setting, fault);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : Result{};
+}
+
+// One gradient a bucket.
+Setting ManyBuckets() {
+  Setting setting = On(2, 2);
+  setting.bucket_bytes = 1;
+  return setting;
+}
+
+PlanProgram& ProgramOn(Plan* plan, int device) {
+  for (PlanProgram& program : plan->programs) {
+    if (program.device == device) return program;
+  }
+  ADD_FAILURE() << "no program on device " << device;
+  return plan->programs[0];
+}
+
+TEST(SeededFault, APlanWithoutFaultGivesTheResult) {
+  const Result one = Train(kMlp, "sgd", On(1, 1));
+  EXPECT_EQ(FirstDifference(TrainWithFault(ManyBuckets(), [](Plan*) {}), one, 1e-9), "");
+}
+
+TEST(SeededFault, ADroppedShardIsSeen) {
+  const Result one = Train(kMlp, "sgd", On(1, 1));
+  // The second device trains on the first one's shard.
+  const Result twice = TrainWithFault(On(2, 2), [](Plan* plan) {
+    for (PlanBuffer& buffer : plan->buffers) {
+      if (buffer.space != PlanBuffer::Space::kFeed || buffer.device != 1) continue;
+      for (size_t f = 0; f < plan->feeds.size(); ++f) {
+        const bool same = plan->feeds[f].name == plan->feeds[buffer.index].name;
+        if (same && plan->feeds[f].device == 0 && !buffer.type.dims.empty()) {
+          buffer.index = static_cast<int>(f);
+        }
+      }
+    }
+  });
+  EXPECT_NE(FirstDifference(twice, one, 1e-9), "");
+  // A shard's sums are not added to its neighbour's.
+  Setting four = On(1, 1);
+  four.shards = 4;
+  const auto lose = [](Plan* plan) {
+    for (PlanEntry& entry : plan->order) {
+      if (entry.shard == 1) entry.folds.clear();
+    }
+  };
+  EXPECT_NE(FirstDifference(TrainWithFault(four, lose), one, 1e-9), "");
+  EXPECT_EQ(FirstDifference(TrainWithFault(four, [](Plan*) {}), one, 1e-9), "");
+}
+
+TEST(SeededFault, TwoSwappedBucketsAreSeen) {
+  constexpr char kModel[] = "keras_two_inputs-keras_export-train";
+  // One device brings two tensors of the same type in the other's order.
+  int swapped = 0;
+  const auto swap = [&swapped](Plan* plan) {
+    std::vector<int*> tensors;
+    for (PlanStep& step : ProgramOn(plan, 1).steps) {
+      if (step.stream != PlanStep::Stream::kCollective || step.collective == 0) continue;
+      for (int& b : step.inputs) tensors.push_back(&b);
+    }
+    for (size_t i = 0; i < tensors.size() && swapped == 0; ++i) {
+      for (size_t k = i + 1; k < tensors.size() && swapped == 0; ++k) {
+        if (plan->buffers[*tensors[i]].type != plan->buffers[*tensors[k]].type) continue;
+        std::swap(*tensors[i], *tensors[k]);
+        ++swapped;
+      }
+    }
+  };
+  const Result right = TrainWithFault(
+      ManyBuckets(), [](Plan*) {}, kModel);
+  const Result wrong = TrainWithFault(ManyBuckets(), swap, kModel);
+  ASSERT_EQ(swapped, 1);
+  EXPECT_EQ(FirstDifference(right, Train(kModel, "sgd", On(2, 2)), 1e-9), "");
+  EXPECT_NE(FirstDifference(wrong, right, 1e-9), "");
+}
+
+// The first row of backward, slow for shards of three samples.
+class SlowForThree : public BoundKernel {
+ public:
+  SlowForThree(std::unique_ptr<BoundKernel> kernel, bool slow)
+      : kernel_(std::move(kernel)), slow_(slow) {}
+  absl::Status Run() override {
+    if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return kernel_->Run();
+  }
+
+ private:
+  std::unique_ptr<BoundKernel> kernel_;
+  bool slow_;
+};
+
+constexpr char kFirstOfBackward[] = "onward.SoftmaxCrossEntropyGradient";
+
+absl::StatusOr<std::unique_ptr<BoundKernel>> PrepareSlow(const KernelCall& call,
+                                                         const KernelMemory& memory,
+                                                         const Execution& execution) {
+  for (const Kernel& row : CpuKernels()) {
+    if (row.op != kFirstOfBackward || !row.reference) continue;
+    auto kernel = row.prepare(call, memory, execution);
+    if (!kernel.ok()) return kernel.status();
+    return std::make_unique<SlowForThree>(*std::move(kernel), call.inputs[0]->dims[0] == 3);
+  }
+  return absl::InternalError("no reference row");
+}
+
+// Device 1 has three of seven samples and comes 20 ms after device 0.
+Setting SecondDeviceLate() {
+  static const KernelTable* const kernels = [] {
+    auto* table = new KernelTable(CpuKernels());
+    Kernel slow{"slow", kFirstOfBackward, true, AcceptPlain, WantPlain, PrepareSlow};
+    table->insert(table->begin(), slow);
+    return table;
+  }();
+  Setting setting = ManyBuckets();
+  setting.kernels = kernels;
+  setting.rows = 7;
+  return setting;
+}
+
+Result OneDeviceOnSeven() {
+  Setting setting = On(1, 1);
+  setting.rows = 7;
+  return Train(kMlp, "sgd", setting);
+}
+
+TEST(SeededFault, ALateDeviceAloneChangesNothing) {
+  const Result late = TrainWithFault(SecondDeviceLate(), [](Plan*) {});
+  EXPECT_EQ(FirstDifference(late, OneDeviceOnSeven(), 1e-9), "");
+}
+
+// Compute goes on before a sum is there: device 0 updates without device 1.
+TEST(SeededFault, ASkippedWaitForASumIsSeen) {
+  const Result result = TrainWithFault(SecondDeviceLate(), [](Plan* plan) {
+    for (PlanStep& step : ProgramOn(plan, 0).steps) {
+      if (step.stream == PlanStep::Stream::kCompute) step.waits.clear();
+    }
+  });
+  EXPECT_NE(FirstDifference(result, OneDeviceOnSeven(), 1e-9), "");
+}
+
+// A sum is formed before device 1 has its gradient.
+TEST(SeededFault, ASkippedWaitForAGradientIsSeen) {
+  const Result result = TrainWithFault(SecondDeviceLate(), [](Plan* plan) {
+    for (PlanStep& step : ProgramOn(plan, 1).steps) {
+      if (step.stream == PlanStep::Stream::kCollective) step.waits.clear();
+    }
+  });
+  EXPECT_NE(FirstDifference(result, OneDeviceOnSeven(), 1e-9), "");
 }
 
 // Running statistics are those of all samples, weighted by count, although each

@@ -66,7 +66,7 @@ absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, in
     return buffers.Memory(feed, shard, set);
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   Executor::Create(*std::move(plan), CpuKernels(), &states_, options));
+                   Executor::Create(*std::move(plan), walk_->kernels(), &states_, options));
   // Where each shard's samples begin in the batch: for random numbers.
   const std::vector<int64_t>& sizes = executor->plan().shard_sizes;
   int64_t offset = 0;

@@ -31,8 +31,9 @@ Walk::Walk(const OnnxModel* model, WalkOptions options, StageObserver observer)
       options_(std::move(options)),
       observer_(std::move(observer)),
       operators_(StandardOperators()),
+      kernels_(options_.kernels == nullptr ? CpuKernels() : *options_.kernels),
       evaluator_(&operators_, &CpuKernels()),
-      oracle_(&CpuKernels()) {}
+      oracle_(&kernels_) {}
 
 absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkOptions options,
                                                    StageObserver observer) {

@@ -41,6 +41,8 @@ struct WalkOptions {
   bool dropout = true;
   int64_t seed = 0;
   Placement placement;
+  // The rows to choose kernels from; must outlive the walk. Default: CpuKernels().
+  const KernelTable* kernels = nullptr;
 };
 
 // Called after every stage with its name and graph: "import", "training", "loss",
@@ -71,6 +73,7 @@ class Walk {
   // What was decided, one printable line each.
   const std::vector<std::string>& notes() const { return notes_; }
   const WalkOptions& options() const { return options_; }
+  const KernelTable& kernels() const { return kernels_; }
 
  private:
   Walk(const OnnxModel* model, WalkOptions options, StageObserver observer);
@@ -88,6 +91,7 @@ class Walk {
   WalkOptions options_;
   StageObserver observer_;
   const OperatorList& operators_;
+  const KernelTable& kernels_;
   mutable Interpreter evaluator_;
   TableOracle oracle_;
   Parameters parameters_;

@@ -104,6 +104,19 @@ onnx::ModelProto ToModel(const Graph& graph, int64_t most_elements, bool with_de
   return model;
 }
 
+absl::StatusOr<onnx::ModelProto> ParseModel(const std::string& text) {
+  onnx::ModelProto model;
+  std::string problem;
+  RETURN_IF_ERROR(CatchOnnx([&] {
+    const auto status = onnx::OnnxParser::Parse(model, text.c_str());
+    if (!status.IsOK()) problem = status.ErrorMessage();
+  }));
+  if (!problem.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("ONNX text: ", OneLine(problem), ": ", text));
+  }
+  return model;
+}
+
 bool HasDevices(const Graph& graph) {
   for (const Node* n : graph.nodes()) {
     if (n->device != Device{}) return true;
@@ -116,20 +129,17 @@ bool HasDevices(const Graph& graph) {
 absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(const std::string& text,
                                                   const OperatorSet& operators,
                                                   Evaluator* evaluator) {
-  onnx::ModelProto model;
   const std::string whole = absl::StrCat("<ir_version: 10, opset_import: [\"\" : ", kCanonicalOpset,
                                          ", \"onward\" : 1]>\n", text);
-  std::string problem;
-  RETURN_IF_ERROR(CatchOnnx([&] {
-    const auto status = onnx::OnnxParser::Parse(model, whole.c_str());
-    if (!status.IsOK()) problem = status.ErrorMessage();
-  }));
-  if (!problem.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("ONNX text: ", OneLine(problem), ": ", text));
-  }
+  ASSIGN_OR_RETURN(const onnx::ModelProto model, ParseModel(whole));
   absl::StatusOr<std::unique_ptr<Graph>> graph = BuildGraph(
       model.graph(), InputsOf(model.graph()), {}, operators, evaluator, Binding{}, kCanonicalOpset);
   return graph;
+}
+
+absl::StatusOr<std::string> ModelFromText(const std::string& text) {
+  ASSIGN_OR_RETURN(const onnx::ModelProto model, ParseModel(text));
+  return model.SerializeAsString();
 }
 
 std::string ToText(const Graph& graph) {

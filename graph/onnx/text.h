@@ -20,6 +20,12 @@ absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(const std::string& text,
                                                   const OperatorSet& operators,
                                                   Evaluator* evaluator = nullptr);
 
+// A model from ONNX text, header included, as the bytes of its file (OnnxModel::FromBytes
+// takes them):
+//   <ir_version: 10, opset_import: ["" : 21]>
+//   net (float[N, 3] x) => (float[N, 2] y) <float[3, 2] w = {...}> { y = MatMul(x, w) }
+absl::StatusOr<std::string> ModelFromText(const std::string& text);
+
 // The graph as ONNX text: states are inputs (`current`) and outputs (`next`),
 // constants of up to 16 elements are written out. A node's device, where one is
 // set, is its attribute __device. Deterministic.
