@@ -163,6 +163,17 @@ class CommandTest(unittest.TestCase):
         self.assertGreater(os.path.getsize("plan.onnx"), 0)
         self.assertIn("Gemm", self.run_onward("inspect", MODEL))
 
+    def test_every_stage_of_the_walk_is_dumped(self):
+        stages = ["import", "training", "loss", "gradients", "optimizer", "simplified", "fused",
+                  "replicated", "plan"]
+        text = self.run_onward("plan", MODEL, "--loss", "cross_entropy", "--dump", "all",
+                               "--dump-dir", "stages")
+        graphs = {s + ".onnx" for s in stages[:-1]}
+        self.assertEqual(set(os.listdir("stages")), graphs | {s + ".txt" for s in stages})
+        for stage in stages:
+            self.assertGreater(os.path.getsize("stages/%s.txt" % stage), 100, text)
+        self.run_onward("plan", MODEL, "--loss", "cross_entropy", "--dump", "plann", code=2)
+
     def test_mistakes(self):
         with open("broken.onnx", "wb") as f, open(MODEL, "rb") as m:
             f.write(m.read()[:2000])

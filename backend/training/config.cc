@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/base/errors.h"
@@ -239,6 +241,16 @@ absl::Status CheckOptimizer(const RunConfig& c) {
   return AtLeast("--final-learning-rate", s.final_learning_rate, 0);
 }
 
+absl::Status CheckDump(const RunConfig& c) {
+  std::vector<std::string> names = StageNames();
+  names.push_back("all");
+  for (const std::string& stage : c.dump) {
+    if (absl::c_linear_search(names, stage)) continue;
+    return Unknown("--dump: stage", stage, names, absl::StrJoin(names, ", "));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRun(const RunConfig& c) {
   RETURN_IF_ERROR(AtLeast("--epochs", c.epochs, 1));
   RETURN_IF_ERROR(AtLeast("--steps", c.steps, 0));
@@ -412,6 +424,13 @@ absl::StatusOr<double> ParseRescale(absl::string_view text) {
   return value;
 }
 
+const std::vector<std::string>& StageNames() {
+  static const auto* const names =
+      new std::vector<std::string>{"import",     "training", "loss",       "gradients", "optimizer",
+                                   "simplified", "fused",    "replicated", "plan"};
+  return *names;
+}
+
 absl::Status Validate(const RunConfig& config, Command command) {
   if (config.model.empty()) {
     return UsageError("which model? onward ", Name(command), " MODEL.onnx ...");
@@ -421,6 +440,7 @@ absl::Status Validate(const RunConfig& config, Command command) {
   RETURN_IF_ERROR(CheckOptimizer(config));
   RETURN_IF_ERROR(CheckRun(config));
   RETURN_IF_ERROR(CheckCallbacks(config));
+  RETURN_IF_ERROR(CheckDump(config));
   if (command == Command::kPredict || command == Command::kExport) {
     if (config.output.empty()) {
       return UsageError("--output is missing: where shall ", Name(command), " write to?");

@@ -282,7 +282,7 @@ struct RunConfig {
   // train, export: the trained ONNX; predict: the predictions (.npy, .npz or .csv);
   // plan: the planned graph.
   std::string output;
-  // Stages of the walk to write to dump_dir, by name.
+  // Stages of the walk to write to dump_dir: of StageNames(), or "all".
   std::vector<std::string> dump;
   std::string dump_dir = ".";
   // Chrome's trace format; empty: none.
@@ -290,6 +290,9 @@ struct RunConfig {
   // One JSON object per line on standard output instead of text for people.
   bool json = false;
 };
+
+// The stages of the walk in their order, from "import" to "plan".
+const std::vector<std::string>& StageNames();
 
 // One clear line (InvalidArgument, kUsage) for the first field that is out of its
 // range, is missing for `command`, or contradicts another; flags are named as the

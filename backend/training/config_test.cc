@@ -222,6 +222,7 @@ TEST(Validate, RefusesWhatCannotBe) {
       {"--monitor val_loss needs", [](RunConfig* c) { c->monitor = "val_loss"; }},
       {"--save-every needs", [](RunConfig* c) { c->save_every = 10; }},
       {"--resume needs", [](RunConfig* c) { c->resume = ResumeMode::kAuto; }},
+      {"did you mean 'gradients'?", [](RunConfig* c) { c->dump = {"all", "gradient"}; }},
       {"never written over", [](RunConfig* c) { c->output = c->model; }},
   };
   for (const Row& row : rows) {

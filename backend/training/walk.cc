@@ -42,9 +42,9 @@ absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkO
   return walk;
 }
 
-absl::Status Walk::Observe(const std::string& stage, const Graph& graph) const {
+absl::Status Walk::Observe(const char* stage, const Graph& graph) const {
   RETURN_IF_ERROR(Annotate(Verify(graph), absl::StrCat("after stage '", stage, "'")));
-  return observer_ ? observer_(stage, graph) : absl::OkStatus();
+  return observer_ ? observer_({stage, &graph, nullptr}) : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples) const {
@@ -175,6 +175,7 @@ absl::StatusOr<Plan> Walk::PlanOf(const ReplicaStep& step, int64_t samples) {
   RETURN_IF_ERROR(Observe("replicated", *replicated.graph));
   absl::StatusOr<Plan> plan = MakePlan(replicated, oracle_, &layouts_);
   if (!plan.ok()) return Annotate(plan.status(), model_->path());
+  if (observer_) RETURN_IF_ERROR(observer_({"plan", nullptr, &*plan}));
   return plan;
 }
 

@@ -45,9 +45,16 @@ struct WalkOptions {
   const KernelTable* kernels = nullptr;
 };
 
-// Called after every stage with its name and graph: "import", "training", "loss",
-// "gradients", "optimizer", "simplified", "fused", "replicated". An error ends the walk.
-using StageObserver = std::function<absl::Status(const std::string& stage, const Graph& graph)>;
+// What the walk has come to: a graph or, at its end, the plan; the other one is null.
+// Names and order: StageNames() of config.h.
+struct Stage {
+  std::string name;
+  const Graph* graph = nullptr;
+  const Plan* plan = nullptr;
+};
+
+// Called after every stage. An error ends the walk.
+using StageObserver = std::function<absl::Status(const Stage& stage)>;
 
 // Makes plans for batches of any size over the same states. Walking again for
 // another size takes milliseconds.
@@ -84,7 +91,7 @@ class Walk {
   absl::StatusOr<std::unique_ptr<Graph>> PredictionStep(int64_t samples);
   absl::Status Optimize(Graph* graph);
   absl::StatusOr<Plan> PlanOf(const ReplicaStep& step, int64_t samples);
-  absl::Status Observe(const std::string& stage, const Graph& graph) const;
+  absl::Status Observe(const char* stage, const Graph& graph) const;
   bool splits() const { return options_.placement.shards > 1; }
 
   const OnnxModel* model_;

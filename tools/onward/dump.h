@@ -8,7 +8,8 @@
 namespace onward {
 
 // Writes each stage that config.dump names ("all": every one) to
-// config.dump_dir/STAGE.onnx and STAGE.txt, once. Empty where nothing is asked for.
+// config.dump_dir/STAGE.onnx and STAGE.txt, once; of the plan the text alone. Empty where
+// nothing is asked for.
 StageObserver DumpStages(const RunConfig& config);
 
 }  // namespace onward

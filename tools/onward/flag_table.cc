@@ -607,7 +607,9 @@ void AddOutputFlags(std::vector<Flag>* flags) {
                   "train, export: the trained model; predict: .npy, .npz or .csv; plan: the "
                   "planned graph as .onnx"},
                  FIELD(output)),
-          List({"dump", "STAGE,...", kOutput, kTrains, "Write the graph of these stages"},
+          List({"dump", "STAGE,...", kOutput, kTrains,
+                "Write these stages as text (graphs as .onnx too): import, training, loss, "
+                "gradients, optimizer, simplified, fused, replicated, plan, or all"},
                FIELD(dump)),
           Single({"dump-dir", "FOLDER", kOutput, kTrains, "Where to (default: here)"},
                  FIELD(dump_dir)),

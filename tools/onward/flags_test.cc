@@ -71,12 +71,12 @@ TEST(CommandLine, TheLineOfTheManualIsUnderstood) {
 
 TEST(CommandLine, ListsMayBeCommasOrRepeated) {
   const auto line = Parse(std::string(kPlain) +
-                          "--data user=u.npy,item=i.npy --dump step --dump plan,replicated "
+                          "--data user=u.npy,item=i.npy --dump loss --dump plan,replicated "
                           "--class-weights 1,2.5 --loss cross_entropy --dim n=3 --dim seq=128");
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_THAT(line->config.data, ElementsAre(NamedFile{"", "x.npy"}, NamedFile{"user", "u.npy"},
                                              NamedFile{"item", "i.npy"}));
-  EXPECT_THAT(line->config.dump, ElementsAre("step", "plan", "replicated"));
+  EXPECT_THAT(line->config.dump, ElementsAre("loss", "plan", "replicated"));
   EXPECT_THAT(line->config.loss.class_weights, ElementsAre(1, 2.5));
   EXPECT_EQ(line->config.loss.kind, LossKind::kCrossEntropy);  // the last one counts
   EXPECT_EQ(line->config.dims[1], (std::pair<std::string, int64_t>("seq", 128)));
@@ -403,7 +403,7 @@ const char* const kValues[][2] = {
     {"resume", "run/7"},
     {"checkpoint", "run/8"},
     {"output", "out.onnx"},
-    {"dump", "step,plan"},
+    {"dump", "loss,plan"},
     {"dump-dir", "d"},
     {"trace", "t.json"},
     {"json", "true"},

@@ -25,7 +25,7 @@ std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
 }
 
-struct Stage {
+struct StageSize {
   std::string name;
   int nodes = 0;
 };
@@ -60,9 +60,9 @@ nlohmann::ordered_json MemoryJson(const Plan& plan, int device) {
           {"constant_bytes", plan.ConstantBytes()}};
 }
 
-void PrintJson(const std::vector<Stage>& stages, const Plan& plan) {
+void PrintJson(const std::vector<StageSize>& stages, const Plan& plan) {
   nlohmann::ordered_json out = {{"event", "planned"}};
-  for (const Stage& s : stages) out["stages"][s.name] = s.nodes;
+  for (const StageSize& s : stages) out["stages"][s.name] = s.nodes;
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     nlohmann::ordered_json device = MemoryJson(plan, static_cast<int>(d));
     const Work work = WorkOf(plan, static_cast<int>(d));
@@ -79,9 +79,9 @@ void PrintJson(const std::vector<Stage>& stages, const Plan& plan) {
   Print(out.dump() + "\n");
 }
 
-void PrintText(const std::vector<Stage>& stages, const Plan& plan) {
+void PrintText(const std::vector<StageSize>& stages, const Plan& plan) {
   std::string text = "stages\n";
-  for (const Stage& s : stages)
+  for (const StageSize& s : stages)
     absl::StrAppendFormat(&text, "  %-12s %5d nodes\n", s.name, s.nodes);
   for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) {
     const PlanDevice& device = plan.devices[d];
@@ -118,16 +118,16 @@ absl::Status PlanCommand(const RunConfig& config) {
   } else {
     ASSIGN_OR_RETURN(data, ReadRunData(config, Command::kPlan, *model));
   }
-  std::vector<Stage> stages;
+  std::vector<StageSize> stages;
   const StageObserver dump = DumpStages(config);
-  const auto observe = [&](const std::string& stage, const Graph& graph) -> absl::Status {
-    bool known = false;
-    for (const Stage& s : stages) known |= s.name == stage;
-    if (!known) stages.push_back({stage, graph.num_nodes()});
-    if (stage == "replicated" && !config.output.empty()) {
-      RETURN_IF_ERROR(WriteOnnx(graph, config.output));
+  const auto observe = [&](const Stage& stage) -> absl::Status {
+    bool known = stage.graph == nullptr;
+    for (const StageSize& s : stages) known |= s.name == stage.name;
+    if (!known) stages.push_back({stage.name, stage.graph->num_nodes()});
+    if (stage.name == "replicated" && !config.output.empty()) {
+      RETURN_IF_ERROR(WriteOnnx(*stage.graph, config.output));
     }
-    return dump ? dump(stage, graph) : absl::OkStatus();
+    return dump ? dump(stage) : absl::OkStatus();
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Walk> walk,
                    Walk::Create(model.get(), WalkOptionsOf(config, *data), observe));
