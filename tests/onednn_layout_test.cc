@@ -250,6 +250,51 @@ TEST(Normalization, FollowsItsInput) {
   }
 }
 
+// However the gradient comes: x, which stays, decides.
+TEST(Normalization, GradientFollowsTheInputOfForward) {
+  const Dims dims = {4, 32, 5, 5}, channels = {32};
+  const Tensor dy = Numbers(dims, 1), x = Numbers(dims, 2), scale = Numbers(channels, 3);
+  const Tensor mean = Numbers(channels, 4), variance = Tensor::Full(DataType::kFloat32, {32}, 0.7);
+  const Layout layouts[] = {Layout{}, Layout::ChannelsLast(4), Blocked({{1, 16}})};
+  for (const Layout& of_dy : layouts) {
+    for (const Layout& of_x : layouts) {
+      Case c = {"onward.BatchNormalizationGradient",
+                {},
+                {Float(dims, of_dy), Float(dims, of_x), Float(channels), Float(channels),
+                 Float(channels)},
+                {Float(dims), Float(channels), Float(channels)},
+                2};
+      const std::vector<const Tensor*> inputs = {&dy, &x, &scale, &mean, &variance};
+      ExpectNear(RunRow(Row(c.op, "onednn.batch_normalization_gradient"), &c, inputs),
+                 Reference(c, inputs));
+      EXPECT_TRUE(c.inputs[1].layout == of_x) << ToString(c.inputs[1].layout);
+    }
+  }
+}
+
+// A strided data gradient wants other weights than forward does; the image stays blocked.
+TEST(Convolution, GivesUpTheLayoutOfItsWeightsBeforeThatOfItsImage) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "blocks of 16 are those of AVX-512";
+#else
+  GTEST_SKIP() << "blocks of 16 are those of AVX-512";
+#endif
+  const Dims y = {2, 64, 4, 4}, w = {64, 32, 3, 3}, x = {2, 32, 8, 8};
+  const Tensor dy = Numbers(y, 1), weights = Numbers(w, 2);
+  const Attributes attributes = {{"strides", std::vector<int64_t>{2, 2}},
+                                 {"pads", std::vector<int64_t>{1, 1, 1, 1}},
+                                 {"shape", std::vector<int64_t>(x.begin(), x.end())}};
+  const Layout image = Blocked({{1, 16}});
+  Case c = {"onward.ConvDataGradient",
+            attributes,
+            {Float(y, image), Float(w, Blocked({{1, 16}, {0, 16}}))},
+            {Float(x)}};
+  const Kernel& row = Row(c.op, "onednn.convolution_data_gradient");
+  ExpectNear(RunRow(row, &c, {&dy, &weights}), Reference(c, {&dy, &weights}));
+  EXPECT_TRUE(c.inputs[0].layout == image) << ToString(c.inputs[0].layout);
+  EXPECT_TRUE(c.outputs[0].layout == image) << ToString(c.outputs[0].layout);
+}
+
 TEST(MaxPoolGradient, InEveryLayoutGoesToTheFirstLargest) {
   const Dims x_dims = {2, 20, 7, 6};
   Tensor x = Numbers(x_dims, 1);

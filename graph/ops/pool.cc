@@ -170,11 +170,11 @@ absl::Status AveragePoolRule(GradientContext& g) {
   return absl::OkStatus();
 }
 
-// y = mean over space: one window that is the whole input
+// y = sum(x) / n over space, n elements each;  dx = dy / n everywhere
 absl::Status GlobalAverageRule(GradientContext& g) {
   const Dims x = g.x().dims();
-  g.dx(0, g.b().Op("onward.AveragePoolGradient", {g.dy()},
-                   {{"kernel_shape", Vector(Spatial(x))}, {"shape", Vector(x)}}));
+  const auto n = static_cast<double>(Elements(Spatial(x)));
+  g.dx(0, g.b().Expand(g.dy() / n, x));
   return absl::OkStatus();
 }
 

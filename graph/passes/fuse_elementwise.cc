@@ -10,6 +10,7 @@
 #include "graph/base/expression.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/passes/simplify.h"
 
 namespace onward {
 namespace {
@@ -316,11 +317,39 @@ absl::StatusOr<bool> RepeatMasks(Graph* graph, const OperatorSet& operators,
   return changed;
 }
 
+// Programs broadcast as they go: an Expand before one is left out where another input
+// has the extents of the result.
+bool DropExpansions(Graph* graph) {
+  bool changed = false;
+  for (Node* node : graph->nodes()) {
+    if (!IsProgrammable(*node)) continue;
+    const auto expanded = [&](int i) {
+      const Value* x = node->input(i);
+      return x != nullptr && x->producer != nullptr && x->producer->op().domain.empty() &&
+             x->producer->op().name == "Expand";
+    };
+    bool full = false;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const Value* x = node->input(i);
+      full |= x != nullptr && !expanded(i) && x->dims() == node->output()->dims();
+    }
+    for (int i = 0; i < node->num_inputs() && full; ++i) {
+      if (!expanded(i)) continue;
+      graph->SetInput(node, i, node->input(i)->producer->input(0));
+      changed = true;
+    }
+  }
+  if (changed) RemoveDeadCode(graph);
+  return changed;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> FuseElementwise(Graph* graph, const OperatorSet& operators,
                                      const ElementwiseFusion& fusion) {
-  ASSIGN_OR_RETURN(bool changed, RepeatMasks(graph, operators, fusion));
+  bool changed = DropExpansions(graph);
+  ASSIGN_OR_RETURN(const bool repeated, RepeatMasks(graph, operators, fusion));
+  changed |= repeated;
   Grouping grouping(*graph, fusion);
   // Forward a group takes what follows from it alone, backward what serves it alone.
   grouping.Sweep(/*reversed=*/false, /*join=*/true);

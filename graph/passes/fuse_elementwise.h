@@ -19,7 +19,8 @@ struct ElementwiseFusion {
 // Replaces connected groups of two or more elementwise nodes with results of the same
 // extents (and the same device and, by default, phase) by one onward.Elementwise each.
 // A group is convex: no value leaves it and comes back. Scalar constants become numbers
-// of the program; values that are read outside become its outputs. A comparison with a
+// of the program; values that are read outside become its outputs. An Expand whose
+// reader broadcasts anyway is left out. A comparison with a
 // number is repeated in each group that reads it rather than stored.
 //
 // Returns whether it changed the graph. Deterministic; O((nodes + uses) log nodes). The

@@ -150,6 +150,21 @@ TEST(FuseElementwise, MasksAreMadeAgain) {
             "t1:bool = Greater(x0, t0); t2:float32 = Where(t1, x1, t0)]\n");
 }
 
+TEST(FuseElementwise, AnExpandIsLeftOutWhereItsReaderBroadcasts) {
+  const std::string head = "g (float[2, 3, 4] x, float[2, 3, 1] d) => (float[2, 3, 4] y) ";
+  EXPECT_EQ(Fuse(head + R"({
+              shape = Constant<value = int64[3] {2, 3, 4}>()
+              e = Expand(d, shape)
+              y = Mul(e, x) })"),
+            "Mul(d, x) -> y\n");
+  // Nothing else has the extents of the result.
+  Fuse(head + R"({
+              shape = Constant<value = int64[3] {2, 3, 4}>()
+              e = Expand(d, shape)
+              y = Exp(e) })",
+       /*expect_change=*/false);
+}
+
 TEST(FuseElementwise, GroupsAreNoLargerThanAsked) {
   ElementwiseFusion fusion;
   fusion.most_nodes = 2;

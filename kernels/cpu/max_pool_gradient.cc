@@ -1,14 +1,103 @@
-// The gradient of MaxPool, along channels that lie next to one another.
+// The gradient of MaxPool in float32, along channels that lie next to one another, with
+// the vectors of the processor.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/window.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pool.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/max_pool_gradient.cc"
+// foreach_target.h must come first.
+// clang-format off
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#ifndef ONWARD_KERNELS_CPU_MAX_POOL_GRADIENT_ONCE
+#define ONWARD_KERNELS_CPU_MAX_POOL_GRADIENT_ONCE
+
+namespace onward {
+
+// How windows lie over an image of vectors of `lanes` channels.
+struct MaxPoolWindows {
+  int64_t lanes = 1;
+  int64_t count = 0;
+  bool overlapping = true;
+  std::vector<int> first;        // per window: its first entry in `offsets`; one more at the end
+  std::vector<int64_t> offsets;  // of the elements inside the image, in vectors
+};
+
+}  // namespace onward
+
+#endif  // ONWARD_KERNELS_CPU_MAX_POOL_GRADIENT_ONCE
+
+HWY_BEFORE_NAMESPACE();
+namespace onward {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// dx of one window from channel `c` on, as many full vectors as there are. Returns the
+// channel that it came to.
+template <bool kAdd, class D>
+HWY_INLINE int64_t Spread(D d, const int64_t* taps, int count, int64_t lanes, int64_t c,
+                          const float* x, const float* dy, float* dx) {
+  const auto n = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + n <= lanes; c += n) {
+    auto best = hn::LoadU(d, x + taps[0] * lanes + c);
+    auto where = hn::Zero(d);
+    for (int t = 1; t < count; ++t) {
+      const auto at = hn::LoadU(d, x + taps[t] * lanes + c);
+      const auto larger = hn::Gt(at, best);
+      best = hn::IfThenElse(larger, at, best);
+      where = hn::IfThenElse(larger, hn::Set(d, static_cast<float>(t)), where);
+    }
+    const auto gradient = hn::LoadU(d, dy + c);
+    for (int t = 0; t < count; ++t) {
+      float* to = dx + taps[t] * lanes + c;
+      const auto part =
+          hn::IfThenElseZero(hn::Eq(where, hn::Set(d, static_cast<float>(t))), gradient);
+      hn::StoreU(kAdd ? hn::Add(hn::LoadU(d, to), part) : part, d, to);
+    }
+  }
+  return c;
+}
+
+template <bool kAdd>
+void Windows(const MaxPoolWindows& w, const float* x, const float* dy, float* dx) {
+  for (int64_t p = 0; p < w.count; ++p) {
+    const int count = w.first[p + 1] - w.first[p];
+    if (count == 0) continue;
+    const int64_t* taps = w.offsets.data() + w.first[p];
+    const float* gradient = dy + p * w.lanes;
+    int64_t c = Spread<kAdd>(hn::ScalableTag<float>(), taps, count, w.lanes, 0, x, gradient, dx);
+    c = Spread<kAdd>(hn::CappedTag<float, 8>(), taps, count, w.lanes, c, x, gradient, dx);
+    Spread<kAdd>(hn::CappedTag<float, 1>(), taps, count, w.lanes, c, x, gradient, dx);
+  }
+}
+
+// One image. dx holds zeros where windows overlap or leave elements out.
+void MaxPoolGradientOfImage(const MaxPoolWindows& w, const float* x, const float* dy, float* dx) {
+  if (w.overlapping) {
+    Windows<true>(w, x, dy, dx);
+  } else {
+    Windows<false>(w, x, dy, dx);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace onward
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 
 namespace onward {
 namespace {
+
+HWY_EXPORT(MaxPoolGradientOfImage);
 
 // How [samples, channels, space...] lies in memory: slices, each an image of vectors
 // of `lanes` numbers.
@@ -31,78 +120,12 @@ absl::StatusOr<Slices> SlicesOf(const Dims& dims, const Layout& layout) {
   return absl::UnimplementedError(absl::StrCat("layout ", ToString(layout)));
 }
 
-// One window position: where its elements lie in an image, in order.
-struct Taps {
-  int count = 0;
-  const int64_t* offset = nullptr;
-};
-
-// Everything but the slice and the memory.
 struct Geometry {
-  Slices slices;
-  int64_t x_area = 0, y_area = 0;
+  int64_t slices = 0;
+  int64_t x_area = 0;
   bool zero = true;  // some element may be in no window, or in several
-  bool overlapping = true;
-  std::vector<int> first;        // per window: its first entry in `offsets`; one more at the end
-  std::vector<int64_t> offsets;  // of the elements inside the image, in vectors
+  MaxPoolWindows windows;
 };
-
-constexpr int kLanes = 16;
-
-// dx of `n` <= kLanes channels of one window.
-template <bool kAdd>
-inline __attribute__((always_inline)) void Spread(Taps taps, int64_t stride, int n, const float* x,
-                                                  const float* dy, float* dx) {
-  float best[kLanes];
-  int where[kLanes];
-  for (int i = 0; i < n; ++i) {
-    best[i] = x[taps.offset[0] * stride + i];
-    where[i] = 0;
-  }
-  for (int t = 1; t < taps.count; ++t) {
-    const float* at = x + taps.offset[t] * stride;
-    for (int i = 0; i < n; ++i) {
-      const bool larger = at[i] > best[i];
-      best[i] = larger ? at[i] : best[i];
-      where[i] = larger ? t : where[i];
-    }
-  }
-  for (int t = 0; t < taps.count; ++t) {
-    float* at = dx + taps.offset[t] * stride;
-    for (int i = 0; i < n; ++i) {
-      const float part = where[i] == t ? dy[i] : 0.0f;
-      at[i] = kAdd ? at[i] + part : part;
-    }
-  }
-}
-
-// One slice. Compiled for several instruction sets; the best is taken when the
-// program is loaded.
-template <bool kAdd>
-inline __attribute__((always_inline)) void SliceLoop(const Geometry& g, const float* x,
-                                                     const float* dy, float* dx) {
-  const int64_t lanes = g.slices.lanes;
-  for (int64_t p = 0; p < g.y_area; ++p) {
-    const Taps taps = {g.first[p + 1] - g.first[p], g.offsets.data() + g.first[p]};
-    if (taps.count == 0) continue;
-    int64_t c = 0;
-    for (; c + kLanes <= lanes; c += kLanes) {
-      Spread<kAdd>(taps, lanes, kLanes, x + c, dy + p * lanes + c, dx + c);
-    }
-    if (c < lanes) {
-      Spread<kAdd>(taps, lanes, static_cast<int>(lanes - c), x + c, dy + p * lanes + c, dx + c);
-    }
-  }
-}
-
-#define ONWARD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-ONWARD_CLONES void AddSlice(const Geometry& g, const float* x, const float* dy, float* dx) {
-  SliceLoop<true>(g, x, dy, dx);
-}
-ONWARD_CLONES void WriteSlice(const Geometry& g, const float* x, const float* dy, float* dx) {
-  SliceLoop<false>(g, x, dy, dx);
-}
-#undef ONWARD_CLONES
 
 Geometry Describe(const KernelCall& call, const Slices& slices) {
   const Dims &dy = call.inputs[0]->dims, &x = call.inputs[1]->dims;
@@ -110,10 +133,12 @@ Geometry Describe(const KernelCall& call, const Slices& slices) {
       ReadWindow(*call.attributes, Spatial(x), Spatial(dy), call.attributes->Ints("kernel_shape"));
   const Dims strides = Strides(w.input);
   Geometry g;
-  g.slices = slices;
+  MaxPoolWindows& windows = g.windows;
+  g.slices = slices.slices;
   g.x_area = Elements(w.input);
-  g.y_area = Elements(w.output);
-  g.first.push_back(0);
+  windows.lanes = slices.lanes;
+  windows.count = Elements(w.output);
+  windows.first.push_back(0);
   Dims p(w.axes(), 0);
   do {
     Dims k(w.axes(), 0);
@@ -125,14 +150,14 @@ Geometry Describe(const KernelCall& call, const Slices& slices) {
         inside &= w.Inside(i, at);
         offset += at * strides[i];
       }
-      if (inside) g.offsets.push_back(offset);
+      if (inside) windows.offsets.push_back(offset);
     } while (Next(k, w.kernel));
-    g.first.push_back(static_cast<int>(g.offsets.size()));
+    windows.first.push_back(static_cast<int>(windows.offsets.size()));
   } while (Next(p, w.output));
-  std::vector<int64_t> sorted = g.offsets;
+  std::vector<int64_t> sorted = windows.offsets;
   std::sort(sorted.begin(), sorted.end());
-  g.overlapping = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  g.zero = g.overlapping || static_cast<int64_t>(sorted.size()) < g.x_area;
+  windows.overlapping = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  g.zero = windows.overlapping || static_cast<int64_t>(sorted.size()) < g.x_area;
   return g;
 }
 
@@ -146,17 +171,14 @@ class MaxPoolGradientKernel : public BoundKernel {
         threads_(threads) {}
 
   absl::Status Run() override {
-    const int64_t of_x = g_.x_area * g_.slices.lanes, of_y = g_.y_area * g_.slices.lanes;
-#pragma omp parallel for num_threads(threads_) if (threads_ > 1)
-    for (int64_t s = 0; s < g_.slices.slices; ++s) {
-      float* dx = dx_ + s * of_x;
-      if (g_.zero) std::memset(dx, 0, of_x * sizeof(float));
-      if (g_.overlapping) {
-        AddSlice(g_, x_ + s * of_x, dy_ + s * of_y, dx);
-      } else {
-        WriteSlice(g_, x_ + s * of_x, dy_ + s * of_y, dx);
+    const int64_t of_x = g_.x_area * g_.windows.lanes, of_y = g_.windows.count * g_.windows.lanes;
+    ParallelRows(g_.slices, 1, threads_, [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        float* dx = dx_ + s * of_x;
+        if (g_.zero) std::memset(dx, 0, of_x * sizeof(float));
+        HWY_DYNAMIC_DISPATCH(MaxPoolGradientOfImage)(g_.windows, x_ + s * of_x, dy_ + s * of_y, dx);
       }
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -211,3 +233,5 @@ void AddPoolKernels(KernelTable& table) {
 }
 
 }  // namespace onward
+
+#endif  // HWY_ONCE

@@ -165,6 +165,12 @@ absl::Status Try(const KernelCall& call, const Form& form, std::vector<bool> any
     chosen->layouts.clear();
     for (size_t i = 0; i < form.operands.size(); ++i) {
       const Operand& operand = form.operands[i];
+      if (operand.like >= 0 && IsOpen(call, operand)) {
+        any[i] = any[operand.like];
+        chosen->descs.push_back(chosen->descs[operand.like]);
+        chosen->layouts.push_back(chosen->layouts[operand.like]);
+        continue;
+      }
       TensorType type = *TypeOf(call, operand);
       // An open tensor that is not left to oneDNN keeps its layout where it can.
       absl::StatusOr<Desc> desc = DescriptorOf(type, operand.view);
@@ -207,18 +213,27 @@ absl::Status Try(const KernelCall& call, const Form& form, std::vector<bool> any
 absl::StatusOr<Chosen> Choose(const KernelCall& call, const Form& form) {
   // What is open and plain is left to oneDNN, unless the form would keep it. What
   // has another layout already keeps it where there is code for it: a new one costs
-  // a reorder.
+  // a reorder. Else the smallest of those is given up, or another one, or all.
   std::vector<bool> any, all;
-  bool kept = false;
-  for (const Operand& operand : form.operands) {
-    const bool open = IsOpen(call, operand), plain = TypeOf(call, operand)->layout.plain();
-    any.push_back(open && plain && !operand.keep);
-    all.push_back(open);
-    kept |= any.back() != open;
+  std::vector<std::pair<int64_t, size_t>> kept;  // bytes, operand
+  for (size_t i = 0; i < form.operands.size(); ++i) {
+    const Operand& operand = form.operands[i];
+    const TensorType& type = *TypeOf(call, operand);
+    all.push_back(IsOpen(call, operand) && operand.like < 0);
+    any.push_back(all[i] && type.layout.plain() && !operand.keep);
+    if (any[i] != all[i]) kept.emplace_back(type.bytes(), i);
   }
   Chosen chosen;
   absl::Status status = Try(call, form, any, &chosen);
-  if (!status.ok() && kept) status = Try(call, form, all, &chosen);
+  if (status.ok()) return chosen;
+  std::sort(kept.begin(), kept.end());
+  for (size_t k = 0; k < kept.size() && kept.size() > 1; ++k) {
+    std::vector<bool> freed = any;
+    freed[kept[k].second] = true;
+    status = Try(call, form, std::move(freed), &chosen);
+    if (status.ok()) return chosen;
+  }
+  if (!kept.empty()) status = Try(call, form, all, &chosen);
   if (!status.ok()) return status;
   return chosen;
 }

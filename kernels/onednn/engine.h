@@ -64,6 +64,8 @@ struct Operand {
   View view;
   // Ask for another layout than it has only where there is no code for its own.
   bool keep = false;
+  // Lie as this earlier operand of the form does, where the layout is open.
+  int like = -1;
 };
 
 // Creates a primitive's descriptor from those of the operands, in their order; may

@@ -36,10 +36,12 @@ absl::StatusOr<Form> BatchForm(const KernelCall& call) {
   }
   const View channels = View::Shaped({x[1]});
   Form form;
-  form.operands = {
-      {DNNL_ARG_SRC, false, 0, View::Same(x), true}, {DNNL_ARG_DST, true, 0, View::Same(x)},
-      {DNNL_ARG_SCALE, false, 1, channels},          {DNNL_ARG_SHIFT, false, 2, channels},
-      {DNNL_ARG_MEAN, false, 3, channels},           {DNNL_ARG_VARIANCE, false, 4, channels}};
+  form.operands = {{DNNL_ARG_SRC, false, 0, View::Same(x), true},
+                   {DNNL_ARG_DST, true, 0, View::Same(x), false, 0},
+                   {DNNL_ARG_SCALE, false, 1, channels},
+                   {DNNL_ARG_SHIFT, false, 2, channels},
+                   {DNNL_ARG_MEAN, false, 3, channels},
+                   {DNNL_ARG_VARIANCE, false, 4, channels}};
   form.aliases = {{0, 0}};
   form.operations = 2.0 * Elements(x);
   const float epsilon = Epsilon(call);
@@ -60,7 +62,7 @@ absl::StatusOr<Form> BatchTrainingForm(const KernelCall& call) {
   const View channels = View::Shaped({x[1]});
   Form form;
   form.operands = {{DNNL_ARG_SRC, false, 0, View::Same(x), true},
-                   {DNNL_ARG_DST, true, 0, View::Same(x)},
+                   {DNNL_ARG_DST, true, 0, View::Same(x), false, 0},
                    {DNNL_ARG_SCALE, false, 1, channels},
                    {DNNL_ARG_SHIFT, false, 2, channels},
                    {DNNL_ARG_MEAN, true, 1, channels},
@@ -82,19 +84,22 @@ absl::StatusOr<Form> BatchGradientForm(const KernelCall& call) {
   }
   const View channels = View::Shaped({x[1]});
   Form form;
-  form.operands = {
-      {DNNL_ARG_DIFF_DST, false, 0, View::Same(x)}, {DNNL_ARG_SRC, false, 1, View::Same(x), true},
-      {DNNL_ARG_DIFF_SRC, true, 0, View::Same(x)},  {DNNL_ARG_SCALE, false, 2, channels},
-      {DNNL_ARG_MEAN, false, 3, channels},          {DNNL_ARG_VARIANCE, false, 4, channels},
-      {DNNL_ARG_DIFF_SCALE, true, 1, channels},     {DNNL_ARG_DIFF_SHIFT, true, 2, channels}};
+  form.operands = {{DNNL_ARG_SRC, false, 1, View::Same(x), true},
+                   {DNNL_ARG_DIFF_DST, false, 0, View::Same(x), false, 0},
+                   {DNNL_ARG_DIFF_SRC, true, 0, View::Same(x), false, 0},
+                   {DNNL_ARG_SCALE, false, 2, channels},
+                   {DNNL_ARG_MEAN, false, 3, channels},
+                   {DNNL_ARG_VARIANCE, false, 4, channels},
+                   {DNNL_ARG_DIFF_SCALE, true, 1, channels},
+                   {DNNL_ARG_DIFF_SHIFT, true, 2, channels}};
   form.aliases = {{0, 0}};
   form.operations = 10.0 * Elements(x);
   const float epsilon = Epsilon(call);
   form.create = [epsilon](Descs d, const dnnl::primitive_attr& attributes) {
     const dnnl::batch_normalization_forward::primitive_desc forward(
-        CpuEngine(), prop_kind::forward_training, d[1], d[1], epsilon, ScaleAndShift());
+        CpuEngine(), prop_kind::forward_training, d[0], d[0], epsilon, ScaleAndShift());
     return dnnl::batch_normalization_backward::primitive_desc(CpuEngine(), prop_kind::backward,
-                                                              d[2], d[0], d[1], epsilon,
+                                                              d[2], d[1], d[0], epsilon,
                                                               ScaleAndShift(), forward, attributes);
   };
   return form;
