@@ -69,6 +69,20 @@ const KernelTable& CpuKernels();
 
 // ---- For kernels that are one function.
 
+// A bound kernel that calls `run`, which returns a status and holds all that it needs.
+template <typename Function>
+std::unique_ptr<BoundKernel> BoundTo(Function run) {
+  class Closure : public BoundKernel {
+   public:
+    explicit Closure(Function run) : run_(std::move(run)) {}
+    absl::Status Run() override { return run_(); }
+
+   private:
+    Function run_;
+  };
+  return std::make_unique<Closure>(std::move(run));
+}
+
 // The function of a call on plain memory.
 using KernelFunction = absl::Status (*)(const KernelCall& call, const KernelMemory& memory,
                                         const Execution& execution);
@@ -77,7 +91,8 @@ using KernelFunction = absl::Status (*)(const KernelCall& call, const KernelMemo
 absl::Status AcceptPlain(const KernelCall& call);
 KernelNeeds WantPlain(const KernelCall& call);
 
-// A bound kernel that calls `function`.
+// A bound kernel that calls `function`, which reads the call's attributes every time:
+// for the reference loops.
 std::unique_ptr<BoundKernel> Bind(KernelFunction function, const KernelCall& call,
                                   const KernelMemory& memory, const Execution& execution);
 

@@ -130,14 +130,14 @@ absl::StatusOr<std::map<std::string, std::string>> TextsOf(const Net& net, int d
   options.placement.shards = devices;
   options.kernels = &OwnKernels();
   std::map<std::string, std::string> texts;
-  const auto observe = [&](const std::string& stage, const Graph& graph) {
-    if (stage == "fused") texts["step"] = Lines(graph);
-    if (stage == "replicated") texts["replicated"] = Lines(graph);
+  const auto observe = [&](const Stage& stage) {
+    if (stage.name == "fused") texts["step"] = Lines(*stage.graph);
+    if (stage.name == "replicated") texts["replicated"] = Lines(*stage.graph);
+    if (stage.plan != nullptr) texts["plan"] = ToText(*stage.plan);
     return absl::OkStatus();
   };
   ASSIGN_OR_RETURN(std::unique_ptr<Walk> walk, Walk::Create(model.get(), options, observe));
-  ASSIGN_OR_RETURN(const Plan plan, walk->TrainingPlan(kBatch));
-  texts["plan"] = ToText(plan);
+  RETURN_IF_ERROR(walk->TrainingPlan(kBatch).status());
   return texts;
 }
 

@@ -119,10 +119,13 @@ absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const Trainin
   ASSIGN_OR_RETURN(const Prepared p, Prepare(reference, run, setting));
   Session session(p.walk.get());
   Result result;
+  std::vector<MetricSum> sums;
   for (int64_t step = 0; step < p.steps; ++step) {
     FillBatch(reference, step, p.rows, setting, p.feeds, *p.buffers, p.shards);
-    std::vector<MetricSum> sums;
-    RETURN_IF_ERROR(session.Train(*p.buffers, 0, p.rows, run.learning_rate, &sums));
+    if (setting.watch) setting.watch(step, true);
+    const absl::Status trained = session.Train(*p.buffers, 0, p.rows, run.learning_rate, &sums);
+    if (setting.watch) setting.watch(step, false);
+    RETURN_IF_ERROR(trained);
     result.losses.push_back(sums[0].numerator / sums[0].denominator);
   }
   TakeStates(session.states(), &result);
@@ -149,7 +152,7 @@ absl::StatusOr<Result> TrainByChangedPlan(const TrainingReference& reference,
                    Executor::Create(std::move(plan), p.walk->kernels(), &states, options));
   for (int64_t step = 0; step < p.steps; ++step) {
     FillBatch(reference, step, p.rows, setting, p.feeds, *p.buffers, p.shards);
-    executor->SetScalar(kLearningRateFeed, run.learning_rate, 0);
+    executor->Scalar(kLearningRateFeed).Set(run.learning_rate, 0);
     RETURN_IF_ERROR(executor->Run(0));
     const double* sums = executor->Output(kMetricsOutput).as<double>();
     result.losses.push_back(sums[0] / sums[1]);

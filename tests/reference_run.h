@@ -26,6 +26,8 @@ struct Setting {
   int64_t rows = -1;   // of each batch that are used; -1: all
   double bucket_bytes = 25 << 20;
   const KernelTable* kernels = nullptr;  // null: all
+  // Called before a step (begins) and after it, its batch being in place.
+  std::function<void(int64_t step, bool begins)> watch;
 };
 
 struct Result {

@@ -68,6 +68,7 @@ struct Task {
 };
 
 struct Lane {
+  size_t index;  // among all
   int device;
   int lane;
   int threads;
@@ -166,17 +167,18 @@ class Executor::Machine {
     return {};
   }
 
-  void SetScalar(const std::string& name, double value, int set) {
+  int feed_sets() const { return options_.feed_sets; }
+
+  // Every place of the feed: data type, set, memory.
+  template <typename Visit>
+  void VisitPlaces(const std::string& name, const Visit& visit) const {
     for (size_t f = 0; f < plan_.feeds.size(); ++f) {
       if (plan_.feeds[f].name != name) continue;
-      const int slots = static_cast<int>(feed_memory_[f].size()) / options_.feed_sets;
-      for (int k = 0; k < slots; ++k) WriteNumber(plan_.feeds[f].type, FeedPlace(f, k, set), value);
+      for (size_t i = 0; i < feed_memory_[f].size(); ++i) {
+        visit(plan_.feeds[f].type.dtype, static_cast<int>(i) % options_.feed_sets,
+              feed_memory_[f][i]);
+      }
     }
-  }
-
-  void SetShardScalar(const std::string& name, int shard, double value, int set) {
-    const TensorView view = Feed(name, shard, set);
-    if (view.data != nullptr) WriteNumber(view.type, view.data, value);
   }
 
   TensorView Output(const std::string& name, int device) const {
@@ -203,11 +205,6 @@ class Executor::Machine {
   }
 
  private:
-  static void WriteNumber(const TensorType& type, void* to, double value) {
-    const Tensor t = Tensor::Full(type.dtype, {}, value);
-    std::memcpy(to, t.data(), t.bytes());
-  }
-
   int DeviceOfShard(int shard) const {
     for (const PlanEntry& e : plan_.order) {
       if (e.shard == shard) return e.device;
@@ -390,6 +387,7 @@ class Executor::Machine {
       ready_.push_back(std::make_unique<Progress>());
       for (int l = 0; l < plan_.devices[d].lanes; ++l) {
         auto lane = std::make_unique<Lane>();
+        lane->index = lanes_.size();
         lane->device = static_cast<int>(d);
         lane->lane = l;
         lane->threads = plan_.devices[d].threads_per_lane;
@@ -530,7 +528,7 @@ class Executor::Machine {
   }
 
   void RunLane(Lane& lane) {
-    std::vector<TraceEvent>* trace = TraceOf(LaneIndex(lane));
+    std::vector<TraceEvent>* trace = TraceOf(lane.index);
     for (Task& task : lane.tasks) {
       if (stop_.load(std::memory_order_relaxed)) return;
       if (task.program->tail && !WaitForShards(lane)) return;
@@ -543,13 +541,6 @@ class Executor::Machine {
       for (const Task::Add& f : task.folds) AddInto(f.dtype, f.to, f.from, f.elements);
     }
     lane.shards_done.Publish(1);
-  }
-
-  size_t LaneIndex(const Lane& lane) const {
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (lanes_[i].get() == &lane) return i;
-    }
-    return 0;
   }
 
   // Before a tail: every lane of the device has done its shards.
@@ -567,10 +558,11 @@ class Executor::Machine {
     const int feed_set = task.feed_slot * options_.feed_sets + set_;
     Progress* done = program.has_collectives ? compute_done_[lane.device].get() : nullptr;
     const int steps = static_cast<int>(program.steps.size());
+    int collectives = 0;  // so far
     for (int i = 0; i < steps; ++i) {
       BoundStep& step = program.steps[i];
       if (step.collective) {
-        if (plan_.devices.size() < 2) RunAlone(lane.device, i);
+        if (plan_.devices.size() < 2) RunAlone(lane.device, collectives++);
         continue;
       }
       if (step.wait >= 0 && plan_.devices.size() > 1 &&
@@ -598,10 +590,9 @@ class Executor::Machine {
   }
 
   // On a single device there is nothing to wait for.
-  void RunAlone(int device, int step) {
-    for (CollectiveLane::Work& work : collective_lanes_[device]->work) {
-      if (work.step != step) continue;
-      for (const TreeReduction& r : work.reductions) r.Run(0, 1);
+  void RunAlone(int device, int collective) {
+    for (const TreeReduction& r : collective_lanes_[device]->work[collective].reductions) {
+      r.Run(0, 1);
     }
   }
 
@@ -655,6 +646,26 @@ class Executor::Machine {
   std::vector<std::vector<TraceEvent>> trace_;  // by lane, then collective lane
 };
 
+void ScalarFeed::Set(double number, int set) const {
+  for (const Place& place : places_) {
+    if (place.set != set) continue;
+    switch (place.dtype) {
+      case DataType::kFloat32:
+        *static_cast<float*>(place.data) = static_cast<float>(number);
+        break;
+      case DataType::kFloat64:
+        *static_cast<double*>(place.data) = number;
+        break;
+      case DataType::kInt64:
+        *static_cast<int64_t*>(place.data) = static_cast<int64_t>(number);
+        break;
+      default:
+        ONWARD_CHECK(place.dtype == DataType::kInt32);
+        *static_cast<int32_t*>(place.data) = static_cast<int32_t>(number);
+    }
+  }
+}
+
 Executor::Executor(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
 Executor::~Executor() = default;
 
@@ -670,11 +681,20 @@ const Plan& Executor::plan() const { return machine_->plan(); }
 TensorView Executor::Feed(const std::string& name, int shard, int set) const {
   return machine_->Feed(name, shard, set);
 }
-void Executor::SetScalar(const std::string& name, double value, int set) {
-  machine_->SetScalar(name, value, set);
+ScalarFeed Executor::Scalar(const std::string& name) const {
+  ScalarFeed feed;
+  machine_->VisitPlaces(name, [&](DataType dtype, int set, void* data) {
+    feed.places_.push_back({dtype, set, data});
+  });
+  return feed;
 }
-void Executor::SetShardScalar(const std::string& name, int shard, double value, int set) {
-  machine_->SetShardScalar(name, shard, value, set);
+ScalarFeed Executor::ShardScalar(const std::string& name, int shard) const {
+  ScalarFeed feed;
+  for (int set = 0; set < machine_->feed_sets(); ++set) {
+    const TensorView view = machine_->Feed(name, shard, set);
+    if (view.data != nullptr) feed.places_.push_back({view.type.dtype, set, view.data});
+  }
+  return feed;
 }
 absl::Status Executor::Run(int set) { return machine_->Run(set); }
 TensorView Executor::Output(const std::string& name, int device) const {

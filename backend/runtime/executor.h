@@ -35,6 +35,22 @@ struct ExecutorOptions {
   std::function<void*(const std::string& feed, int shard, int set)> feed_memory;
 };
 
+// A scalar feed (the learning rate) with all its places, found once.
+class ScalarFeed {
+ public:
+  // Writes `number` to the feed's places in `set`, in its type.
+  void Set(double number, int set) const;
+
+ private:
+  friend class Executor;
+  struct Place {
+    DataType dtype;
+    int set;
+    void* data;
+  };
+  std::vector<Place> places_;
+};
+
 // Everything bound: memory, kernels, threads. A device has one host thread per lane
 // and, where it takes part in collectives, one for those; a plan with one lane in
 // all runs on the caller's thread. A step allocates nothing, takes no lock between
@@ -54,20 +70,20 @@ class Executor {
 
   // Where feed `name` of a shard is to be written, plain layout. Null data where the
   // plan does not read it. A feed that does not belong to a shard (the learning rate)
-  // has a place on every device: see SetScalar.
+  // has a place on every device: see Scalar.
   TensorView Feed(const std::string& name, int shard, int set) const;
 
-  // Writes a number to every place of a scalar feed, in its type.
-  void SetScalar(const std::string& name, double value, int set);
-  // The same for a scalar that differs by shard.
-  void SetShardScalar(const std::string& name, int shard, double value, int set);
+  // A scalar feed on every device, or that of one shard; with no place where the plan
+  // does not read it. Outlived by the executor.
+  ScalarFeed Scalar(const std::string& name) const;
+  ScalarFeed ShardScalar(const std::string& name, int shard) const;
 
   // One step over all shards. An error is one of data; the states are then those of
   // no step and must not be saved.
   absl::Status Run(int set);
 
-  // Output of the last step: `index` counts the plan's outputs of that name on the
-  // device (0 where devices hold equal ones).
+  // Where the last step's output lies, plain layout: the same place for every step. Null
+  // data where the plan has none of that name on the device.
   TensorView Output(const std::string& name, int device = 0) const;
   bool HasOutput(const std::string& name) const;
 

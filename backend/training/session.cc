@@ -51,10 +51,22 @@ void* FeedBuffers::Memory(const std::string& feed, int shard, int set) const {
 Session::Session(Walk* walk)
     : walk_(walk), states_(static_cast<int>(walk->options().placement.devices.size())) {}
 
-absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, int64_t rows) {
-  const auto key = std::make_tuple(mode, rows, &buffers);
-  const auto it = executors_.find(key);
-  if (it != executors_.end()) return it->second.get();
+absl::StatusOr<Session::Stepper*> Session::Get(Mode mode, const FeedBuffers& buffers,
+                                               int64_t rows) {
+  const Key key = std::make_tuple(mode, rows, &buffers);
+  if (last_ != nullptr && key == last_key_) return last_;
+  auto it = steppers_.find(key);
+  if (it == steppers_.end()) {
+    ASSIGN_OR_RETURN(Stepper made, Make(mode, buffers, rows));
+    it = steppers_.emplace(key, std::move(made)).first;
+  }
+  last_key_ = key;
+  last_ = &it->second;
+  return last_;
+}
+
+absl::StatusOr<Session::Stepper> Session::Make(Mode mode, const FeedBuffers& buffers,
+                                               int64_t rows) {
   absl::StatusOr<Plan> plan = mode == Mode::kTrain      ? walk_->TrainingPlan(rows)
                               : mode == Mode::kEvaluate ? walk_->EvaluationPlan(rows)
                                                         : walk_->PredictionPlan(rows);
@@ -65,38 +77,35 @@ absl::StatusOr<Executor*> Session::Get(Mode mode, const FeedBuffers& buffers, in
   options.feed_memory = [&buffers](const std::string& feed, int shard, int set) {
     return buffers.Memory(feed, shard, set);
   };
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+  Stepper stepper;
+  ASSIGN_OR_RETURN(stepper.executor,
                    Executor::Create(*std::move(plan), walk_->kernels(), &states_, options));
+  stepper.learning_rate = stepper.executor->Scalar(kLearningRateFeed);
+  stepper.metrics = stepper.executor->Output(kMetricsOutput);
   // Where each shard's samples begin in the batch: for random numbers.
-  const std::vector<int64_t>& sizes = executor->plan().shard_sizes;
+  const std::vector<int64_t>& sizes = stepper.executor->plan().shard_sizes;
   int64_t offset = 0;
   for (size_t s = 0; s < sizes.size(); ++s) {
-    for (int set = 0; set < buffers.sets(); ++set) {
-      executor->SetShardScalar(kSampleOffsetFeed, static_cast<int>(s), static_cast<double>(offset),
-                               set);
-    }
+    const ScalarFeed feed = stepper.executor->ShardScalar(kSampleOffsetFeed, static_cast<int>(s));
+    for (int set = 0; set < buffers.sets(); ++set) feed.Set(static_cast<double>(offset), set);
     offset += sizes[s];
   }
-  Executor* raw = executor.get();
-  executors_[key] = std::move(executor);
-  return raw;
+  return stepper;
 }
 
 absl::StatusOr<Executor*> Session::TrainingExecutor(const FeedBuffers& buffers, int64_t rows) {
-  return Get(Mode::kTrain, buffers, rows);
+  ASSIGN_OR_RETURN(Stepper * stepper, Get(Mode::kTrain, buffers, rows));
+  return stepper->executor.get();
 }
 
 absl::Status Session::Measure(Mode mode, const FeedBuffers& buffers, int set, int64_t rows,
                               double learning_rate, std::vector<MetricSum>* sums) {
-  ASSIGN_OR_RETURN(Executor * executor, Get(mode, buffers, rows));
-  if (mode == Mode::kTrain) executor->SetScalar(kLearningRateFeed, learning_rate, set);
-  RETURN_IF_ERROR(executor->Run(set));
-  const TensorView metrics = executor->Output(kMetricsOutput);
-  const int64_t n = metrics.type.elements();
-  sums->resize(n / 2);
-  for (int64_t i = 0; i < n / 2; ++i) {
-    (*sums)[i] = {metrics.as<double>()[2 * i], metrics.as<double>()[2 * i + 1]};
-  }
+  ASSIGN_OR_RETURN(Stepper * stepper, Get(mode, buffers, rows));
+  stepper->learning_rate.Set(learning_rate, set);
+  RETURN_IF_ERROR(stepper->executor->Run(set));
+  const auto* numbers = stepper->metrics.as<double>();
+  sums->resize(stepper->metrics.type.elements() / 2);
+  for (size_t i = 0; i < sums->size(); ++i) (*sums)[i] = {numbers[2 * i], numbers[2 * i + 1]};
   return absl::OkStatus();
 }
 
@@ -112,7 +121,8 @@ absl::Status Session::Evaluate(const FeedBuffers& buffers, int set, int64_t rows
 
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Session::Predict(
     const FeedBuffers& buffers, int set, int64_t rows) {
-  ASSIGN_OR_RETURN(Executor * executor, Get(Mode::kPredict, buffers, rows));
+  ASSIGN_OR_RETURN(Stepper * stepper, Get(Mode::kPredict, buffers, rows));
+  const std::unique_ptr<Executor>& executor = stepper->executor;
   RETURN_IF_ERROR(executor->Run(set));
   std::vector<std::pair<std::string, Tensor>> out;
   const Plan& plan = executor->plan();

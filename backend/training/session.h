@@ -61,14 +61,25 @@ class Session {
 
  private:
   enum class Mode { kTrain, kEvaluate, kPredict };
-  absl::StatusOr<Executor*> Get(Mode mode, const FeedBuffers& buffers, int64_t rows);
+  // An executor, with what every step asks of it at hand.
+  struct Stepper {
+    std::unique_ptr<Executor> executor;
+    ScalarFeed learning_rate;
+    TensorView metrics;
+  };
+  // By mode, rows and the buffers that it is bound to.
+  using Key = std::tuple<Mode, int64_t, const FeedBuffers*>;
+  absl::StatusOr<Stepper*> Get(Mode mode, const FeedBuffers& buffers, int64_t rows);
+  absl::StatusOr<Stepper> Make(Mode mode, const FeedBuffers& buffers, int64_t rows);
   absl::Status Measure(Mode mode, const FeedBuffers& buffers, int set, int64_t rows,
                        double learning_rate, std::vector<MetricSum>* sums);
 
   Walk* walk_;
   StateStore states_;
-  // By mode, rows and the buffers that it is bound to: asked for in every step.
-  std::map<std::tuple<Mode, int64_t, const FeedBuffers*>, std::unique_ptr<Executor>> executors_;
+  std::map<Key, Stepper> steppers_;
+  // That of the last step, which is mostly that of the next.
+  Key last_key_;
+  Stepper* last_ = nullptr;
 };
 
 }  // namespace onward

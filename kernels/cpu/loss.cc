@@ -364,46 +364,50 @@ namespace {
 HWY_EXPORT(Forward);
 HWY_EXPORT(Gradient);
 
-CrossEntropyArguments Arguments(const KernelCall& call, const KernelMemory& memory, int first,
-                                std::atomic<int64_t>* bad) {
+CrossEntropyArguments Arguments(const KernelCall& call, const KernelMemory& memory, int first) {
   CrossEntropyArguments a{CrossEntropyCall(call, memory, first)};
   a.own_share = static_cast<float>(1 - a.call.smoothing);
   a.share = static_cast<float>(a.call.smoothing / static_cast<double>(a.call.classes));
-  double sum = 0;
-  for (int64_t k = 0; k < a.call.classes; ++k) sum += a.weights() == nullptr ? 1 : a.weights()[k];
-  a.weight_sum = static_cast<float>(sum);
-  a.bad = bad;
   return a;
 }
 
 constexpr int64_t kNoneBad = std::numeric_limits<int64_t>::max();
 
 using PositionsFunction = void (*)(const CrossEntropyArguments&, int64_t, int64_t);
-absl::Status RunPositions(PositionsFunction function, const CrossEntropyArguments& a,
-                          const Execution& execution) {
+std::unique_ptr<BoundKernel> BindPositions(PositionsFunction function,
+                                           const CrossEntropyArguments& bound,
+                                           const Execution& execution) {
   // An exponential costs some ten times what a thread's start spreads over.
-  const int64_t least = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, a.call.classes));
-  ParallelRows(a.call.positions(), least, execution.threads,
-               [&](int64_t begin, int64_t end) { function(a, begin, end); });
-  return a.bad->load() == kNoneBad ? absl::OkStatus() : a.call.BadLabel(a.bad->load());
+  const int64_t least = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, bound.call.classes));
+  return BoundTo([=, threads = execution.threads] {
+    CrossEntropyArguments a = bound;
+    double sum = 0;
+    for (int64_t k = 0; k < a.call.classes; ++k) sum += a.weights() == nullptr ? 1 : a.weights()[k];
+    a.weight_sum = static_cast<float>(sum);
+    std::atomic<int64_t> bad{kNoneBad};
+    a.bad = &bad;
+    ParallelRows(a.call.positions(), least, threads,
+                 [&](int64_t begin, int64_t end) { function(a, begin, end); });
+    return bad.load() == kNoneBad ? absl::OkStatus() : a.call.BadLabel(bad.load());
+  });
 }
 
-absl::Status ForwardKernel(const KernelCall& call, const KernelMemory& memory,
-                           const Execution& execution) {
-  std::atomic<int64_t> bad{kNoneBad};
-  CrossEntropyArguments a = Arguments(call, memory, 0, &bad);
+absl::StatusOr<std::unique_ptr<BoundKernel>> PrepareForward(const KernelCall& call,
+                                                            const KernelMemory& memory,
+                                                            const Execution& execution) {
+  CrossEntropyArguments a = Arguments(call, memory, 0);
   a.loss = memory.outputs[0].as<float>();
   if (call.has_output(1)) a.weight = memory.outputs[1].as<float>();
-  return RunPositions(HWY_DYNAMIC_DISPATCH(Forward), a, execution);
+  return BindPositions(HWY_DYNAMIC_DISPATCH(Forward), a, execution);
 }
 
-absl::Status GradientKernel(const KernelCall& call, const KernelMemory& memory,
-                            const Execution& execution) {
-  std::atomic<int64_t> bad{kNoneBad};
-  CrossEntropyArguments a = Arguments(call, memory, 1, &bad);
+absl::StatusOr<std::unique_ptr<BoundKernel>> PrepareGradient(const KernelCall& call,
+                                                             const KernelMemory& memory,
+                                                             const Execution& execution) {
+  CrossEntropyArguments a = Arguments(call, memory, 1);
   a.dloss = memory.inputs[0].as<float>();
   a.dx = memory.outputs[0].as<float>();
-  return RunPositions(HWY_DYNAMIC_DISPATCH(Gradient), a, execution);
+  return BindPositions(HWY_DYNAMIC_DISPATCH(Gradient), a, execution);
 }
 
 template <int kScores>
@@ -424,26 +428,13 @@ KernelNeeds Describe(const KernelCall& call) {
   return needs;
 }
 
-template <KernelFunction kFunction, int kScores>
-Kernel CrossEntropyRow(const char* name, const char* op) {
-  return {name,
-          op,
-          false,
-          Accept<kScores>,
-          Describe<kScores>,
-          [](const KernelCall& call, const KernelMemory& memory,
-             const Execution& execution) -> absl::StatusOr<std::unique_ptr<BoundKernel>> {
-            return Bind(kFunction, call, memory, execution);
-          }};
-}
-
 }  // namespace
 
 void AddLossVector(KernelTable& table) {
-  table.push_back(
-      CrossEntropyRow<ForwardKernel, 0>("cpu.softmax_cross_entropy", "onward.SoftmaxCrossEntropy"));
-  table.push_back(CrossEntropyRow<GradientKernel, 1>("cpu.softmax_cross_entropy_gradient",
-                                                     "onward.SoftmaxCrossEntropyGradient"));
+  table.push_back({"cpu.softmax_cross_entropy", "onward.SoftmaxCrossEntropy", false, Accept<0>,
+                   Describe<0>, PrepareForward});
+  table.push_back({"cpu.softmax_cross_entropy_gradient", "onward.SoftmaxCrossEntropyGradient",
+                   false, Accept<1>, Describe<1>, PrepareGradient});
 }
 
 }  // namespace onward

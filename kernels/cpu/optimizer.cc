@@ -274,9 +274,12 @@ HWY_EXPORT(RmsPropDouble);
 HWY_EXPORT(AdagradFloat);
 HWY_EXPORT(AdagradDouble);
 
-UpdateArguments Arguments(const KernelCall& call, const KernelMemory& memory) {
-  UpdateArguments a{UpdateScalars(call, memory)};
-  a.lr = a.scalars.lr;
+UpdateArguments Arguments(const UpdateRule& rule, const KernelCall& call,
+                          const KernelMemory& memory) {
+  UpdateArguments a{UpdateScalars(rule)};
+  a.mu = rule.momentum;
+  a.nesterov = rule.nesterov;
+  a.epsilon = rule.epsilon;
   a.p = memory.inputs[0].data;
   a.g = memory.inputs[1].data;
   a.new_p = memory.outputs[0].data;
@@ -288,75 +291,54 @@ UpdateArguments Arguments(const KernelCall& call, const KernelMemory& memory) {
   return a;
 }
 
+// What a rule makes of the scalars of a step.
+using StepFunction = void (*)(const UpdateRule& rule, UpdateArguments* a);
+using UpdateFunction = void (*)(const UpdateArguments&, int64_t, int64_t);
+
 // Shares the elements of memory, padding included, among the threads. Padding is
 // zero in every operand, and every rule makes zeros of zeros.
-using UpdateFunction = void (*)(const UpdateArguments&, int64_t, int64_t);
-absl::Status RunUpdate(UpdateFunction update, const UpdateArguments& a, const KernelMemory& memory,
-                       const Execution& execution) {
+std::unique_ptr<BoundKernel> BindUpdate(StepFunction step, UpdateFunction update,
+                                        const KernelCall& call, const KernelMemory& memory,
+                                        const Execution& execution) {
+  const UpdateRule rule(call, memory);
   const TensorType& type = memory.inputs[0].type;
-  ParallelFor(PaddedElements(type.dims, type.layout), 16384, execution.threads,
-              [&](int64_t begin, int64_t end) { update(a, begin, end); });
-  return absl::OkStatus();
+  return BoundTo([=, bound = Arguments(rule, call, memory), threads = execution.threads,
+                  elements = PaddedElements(type.dims, type.layout)] {
+    UpdateArguments a = bound;
+    a.scalars = UpdateScalars(rule);
+    a.lr = a.scalars.lr;
+    step(rule, &a);
+    ParallelFor(elements, 16384, threads,
+                [&](int64_t begin, int64_t end) { update(a, begin, end); });
+    return absl::OkStatus();
+  });
 }
 
-bool IsFloat(const KernelMemory& memory) {
-  return memory.inputs[0].type.dtype == DataType::kFloat32;
+void SgdStep(const UpdateRule& rule, UpdateArguments* a) {
+  a->fresh = 1 - rule.dampening;
+  a->replace = rule.dampening != 0 && a->scalars.step == 1;
 }
 
-absl::Status SgdKernel(const KernelCall& call, const KernelMemory& memory,
-                       const Execution& execution) {
-  UpdateArguments a = Arguments(call, memory);
-  a.mu = call.attributes->Float("momentum", 0);
-  a.nesterov = call.attributes->Int("nesterov", 0) != 0;
-  const double dampening = call.attributes->Float("dampening", 0);
-  a.fresh = 1 - dampening;
-  a.replace = dampening != 0 && a.scalars.step == 1;
-  return RunUpdate(
-      IsFloat(memory) ? HWY_DYNAMIC_DISPATCH(SgdFloat) : HWY_DYNAMIC_DISPATCH(SgdDouble), a, memory,
-      execution);
-}
-
-absl::Status AdamKernel(const KernelCall& call, const KernelMemory& memory,
-                        const Execution& execution) {
-  UpdateArguments a = Arguments(call, memory);
-  const double beta1 = call.attributes->Float("beta1", 0.9);
-  const double beta2 = call.attributes->Float("beta2", 0.999);
-  const double root2 = std::sqrt(1 - std::pow(beta2, a.scalars.step));
-  a.epsilon = EpsilonOf(call, a.scalars.keras);
-  a.fresh = 1 - beta1;
-  a.fresh_square = 1 - beta2;
-  a.lr = a.scalars.lr / (1 - std::pow(beta1, a.scalars.step));
-  if (a.scalars.keras) {
-    a.lr *= root2;
+void AdamStep(const UpdateRule& rule, UpdateArguments* a) {
+  const double root2 = std::sqrt(1 - std::pow(rule.beta2, a->scalars.step));
+  a->fresh = 1 - rule.beta1;
+  a->fresh_square = 1 - rule.beta2;
+  a->lr /= 1 - std::pow(rule.beta1, a->scalars.step);
+  if (rule.keras) {
+    a->lr *= root2;
   } else {
-    a.root_scale = 1 / root2;
+    a->root_scale = 1 / root2;
   }
-  return RunUpdate(
-      IsFloat(memory) ? HWY_DYNAMIC_DISPATCH(AdamFloat) : HWY_DYNAMIC_DISPATCH(AdamDouble), a,
-      memory, execution);
 }
 
-absl::Status RmsPropKernel(const KernelCall& call, const KernelMemory& memory,
-                           const Execution& execution) {
-  UpdateArguments a = Arguments(call, memory);
-  a.mu = call.attributes->Float("momentum", 0);
-  a.rho = RhoOf(call, a.scalars.keras);
-  a.fresh_square = 1 - a.rho;
-  a.epsilon = EpsilonOf(call, a.scalars.keras);
-  return RunUpdate(
-      IsFloat(memory) ? HWY_DYNAMIC_DISPATCH(RmsPropFloat) : HWY_DYNAMIC_DISPATCH(RmsPropDouble), a,
-      memory, execution);
+void RmsPropStep(const UpdateRule& rule, UpdateArguments* a) {
+  a->rho = rule.rho;
+  a->fresh_square = 1 - rule.rho;
 }
 
-absl::Status AdagradKernel(const KernelCall& call, const KernelMemory& memory,
-                           const Execution& execution) {
-  UpdateArguments a = Arguments(call, memory);
-  const double decay = call.attributes->Float("learning_rate_decay", 0);
-  if (decay != 0) a.lr /= 1 + (a.scalars.step - 1) * decay;
-  a.epsilon = EpsilonOf(call, a.scalars.keras);
-  return RunUpdate(
-      IsFloat(memory) ? HWY_DYNAMIC_DISPATCH(AdagradFloat) : HWY_DYNAMIC_DISPATCH(AdagradDouble), a,
-      memory, execution);
+void AdagradStep(const UpdateRule& rule, UpdateArguments* a) {
+  const double decay = rule.learning_rate_decay;
+  if (decay != 0) a->lr /= 1 + (a->scalars.step - 1) * decay;
 }
 
 // Is input i the parameter, the gradient or a moment?
@@ -417,26 +399,27 @@ KernelNeeds DescribeUpdate(const KernelCall& call) {
   return needs;
 }
 
-template <KernelFunction kFunction>
-Kernel UpdateRow(const char* name, const char* op) {
-  return {name,
-          op,
-          false,
-          AcceptUpdate,
-          DescribeUpdate,
-          [](const KernelCall& call, const KernelMemory& memory,
-             const Execution& execution) -> absl::StatusOr<std::unique_ptr<BoundKernel>> {
-            return Bind(kFunction, call, memory, execution);
-          }};
-}
+// HWY_DYNAMIC_DISPATCH names functions, not values: hence a macro.
+#define ONWARD_UPDATE_ROW(name, op, Rule)                                                      \
+  {                                                                                            \
+    name, op, false, AcceptUpdate, DescribeUpdate,                                             \
+        [](const KernelCall& call, const KernelMemory& memory,                                 \
+           const Execution& execution) -> absl::StatusOr<std::unique_ptr<BoundKernel>> {       \
+          const bool single = memory.inputs[0].type.dtype == DataType::kFloat32;               \
+          return BindUpdate(                                                                   \
+              Rule##Step,                                                                      \
+              single ? HWY_DYNAMIC_DISPATCH(Rule##Float) : HWY_DYNAMIC_DISPATCH(Rule##Double), \
+              call, memory, execution);                                                        \
+        }                                                                                      \
+  }
 
 }  // namespace
 
 void AddOptimizerVector(KernelTable& table) {
-  table.push_back(UpdateRow<SgdKernel>("cpu.sgd", "onward.SgdUpdate"));
-  table.push_back(UpdateRow<AdamKernel>("cpu.adam", "onward.AdamUpdate"));
-  table.push_back(UpdateRow<RmsPropKernel>("cpu.rmsprop", "onward.RmsPropUpdate"));
-  table.push_back(UpdateRow<AdagradKernel>("cpu.adagrad", "onward.AdagradUpdate"));
+  table.push_back(ONWARD_UPDATE_ROW("cpu.sgd", "onward.SgdUpdate", Sgd));
+  table.push_back(ONWARD_UPDATE_ROW("cpu.adam", "onward.AdamUpdate", Adam));
+  table.push_back(ONWARD_UPDATE_ROW("cpu.rmsprop", "onward.RmsPropUpdate", RmsProp));
+  table.push_back(ONWARD_UPDATE_ROW("cpu.adagrad", "onward.AdagradUpdate", Adagrad));
 }
 
 }  // namespace onward

@@ -44,11 +44,11 @@ struct Operands {
 };
 
 template <typename T>
-void Sgd(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) {
+void Sgd(const UpdateRule& r, const UpdateScalars& s, const Operands<T>& x) {
   const T lr = static_cast<T>(s.lr);
-  const T mu = static_cast<T>(call.attributes->Float("momentum", 0));
-  const T dampening = static_cast<T>(call.attributes->Float("dampening", 0));
-  const bool nesterov = call.attributes->Int("nesterov", 0) != 0;
+  const T mu = static_cast<T>(r.momentum);
+  const T dampening = static_cast<T>(r.dampening);
+  const bool nesterov = r.nesterov;
   for (int64_t i = 0; i < x.count; ++i) {
     const Element<T> e(s, x.p[i], x.g[i]);
     if (x.moment[0] == nullptr) {
@@ -67,10 +67,10 @@ void Sgd(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) {
 }
 
 template <typename T>
-void Adam(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) {
-  const double beta1 = call.attributes->Float("beta1", 0.9);
-  const double beta2 = call.attributes->Float("beta2", 0.999);
-  const T epsilon = static_cast<T>(EpsilonOf(call, s.keras));
+void Adam(const UpdateRule& r, const UpdateScalars& s, const Operands<T>& x) {
+  const double beta1 = r.beta1;
+  const double beta2 = r.beta2;
+  const T epsilon = static_cast<T>(r.epsilon);
   const double rate = s.lr / (1 - std::pow(beta1, s.step));
   const double root2 = std::sqrt(1 - std::pow(beta2, s.step));
   for (int64_t i = 0; i < x.count; ++i) {
@@ -93,11 +93,11 @@ void Adam(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) 
 }
 
 template <typename T>
-void RmsProp(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) {
+void RmsProp(const UpdateRule& r, const UpdateScalars& s, const Operands<T>& x) {
   const T lr = static_cast<T>(s.lr);
-  const double rho = RhoOf(call, s.keras);
-  const T epsilon = static_cast<T>(EpsilonOf(call, s.keras));
-  const T mu = static_cast<T>(call.attributes->Float("momentum", 0));
+  const double rho = r.rho;
+  const T epsilon = static_cast<T>(r.epsilon);
+  const T mu = static_cast<T>(r.momentum);
   for (int64_t i = 0; i < x.count; ++i) {
     const Element<T> e(s, x.p[i], x.g[i]);
     const T v = static_cast<T>(rho) * x.moment[0][i] + static_cast<T>(1 - rho) * e.g * e.g;
@@ -118,10 +118,10 @@ void RmsProp(const KernelCall& call, const UpdateScalars& s, const Operands<T>& 
 }
 
 template <typename T>
-void Adagrad(const KernelCall& call, const UpdateScalars& s, const Operands<T>& x) {
-  const double decay = call.attributes->Float("learning_rate_decay", 0);
+void Adagrad(const UpdateRule& r, const UpdateScalars& s, const Operands<T>& x) {
+  const double decay = r.learning_rate_decay;
   const T rate = static_cast<T>(decay == 0 ? s.lr : s.lr / (1 + (s.step - 1) * decay));
-  const T epsilon = static_cast<T>(EpsilonOf(call, s.keras));
+  const T epsilon = static_cast<T>(r.epsilon);
   for (int64_t i = 0; i < x.count; ++i) {
     const Element<T> e(s, x.p[i], x.g[i]);
     const T sum = x.moment[0][i] + e.g * e.g;
@@ -130,14 +130,15 @@ void Adagrad(const KernelCall& call, const UpdateScalars& s, const Operands<T>& 
   }
 }
 
-template <void (*kFloat)(const KernelCall&, const UpdateScalars&, const Operands<float>&),
-          void (*kDouble)(const KernelCall&, const UpdateScalars&, const Operands<double>&)>
+template <void (*kFloat)(const UpdateRule&, const UpdateScalars&, const Operands<float>&),
+          void (*kDouble)(const UpdateRule&, const UpdateScalars&, const Operands<double>&)>
 absl::Status Run(const KernelCall& call, const KernelMemory& memory, const Execution&) {
-  const UpdateScalars scalars(call, memory);
+  const UpdateRule rule(call, memory);
+  const UpdateScalars scalars(rule);
   if (memory.inputs[0].type.dtype == DataType::kFloat32) {
-    kFloat(call, scalars, Operands<float>(call, memory));
+    kFloat(rule, scalars, Operands<float>(call, memory));
   } else if (memory.inputs[0].type.dtype == DataType::kFloat64) {
-    kDouble(call, scalars, Operands<double>(call, memory));
+    kDouble(rule, scalars, Operands<double>(call, memory));
   } else {
     return absl::UnimplementedError("parameters are float32 or float64");
   }

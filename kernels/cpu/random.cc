@@ -248,36 +248,42 @@ namespace {
 HWY_EXPORT(DropoutFloat);
 HWY_EXPORT(DropoutDouble);
 
-absl::Status DropoutKernel(const KernelCall& call, const KernelMemory& memory,
-                           const Execution& execution) {
+absl::StatusOr<std::unique_ptr<BoundKernel>> PrepareDropout(const KernelCall& call,
+                                                            const KernelMemory& memory,
+                                                            const Execution& execution) {
   const TensorView& x = memory.inputs[0];
-  const RandomCall random(call, memory, 1, x.type.dims);
-  const RandomElements& e = random.elements;
   const double ratio = call.attributes->Float("ratio", 0.5);
   // word / 2^32 >= ratio  <=>  word >= ratio * 2^32, rounded up. Where everything is
   // dropped no word is large enough, and there is no such threshold.
   const double threshold = std::ceil(ratio * 4294967296.0);
-  const int64_t size = static_cast<int64_t>(SizeOf(x.type.dtype));
-  char* y = memory.outputs[0].as<char>();
+  char* const y = memory.outputs[0].as<char>();
   if (threshold > 4294967295.0) {
-    std::memset(y, 0, x.type.bytes());
-    return absl::OkStatus();
+    return BoundTo([y, bytes = x.type.bytes()] {
+      std::memset(y, 0, bytes);
+      return absl::OkStatus();
+    });
   }
-  const auto run = x.type.dtype == DataType::kFloat32 ? HWY_DYNAMIC_DISPATCH(DropoutFloat)
-                                                      : HWY_DYNAMIC_DISPATCH(DropoutDouble);
-  const char* from = x.as<char>();
-  const int64_t length = e.RunLength();
-  // Threads share the elements in memory order, whatever the runs are.
-  ParallelFor(e.Runs() * length, 8192, execution.threads, [&](int64_t begin, int64_t end) {
-    while (begin < end) {
-      const int64_t r = begin / length, within = begin % length;
-      const int64_t count = std::min(length - within, end - begin);
-      run(random.stream, e.RunIndex(r) + within, static_cast<uint32_t>(threshold), 1 / (1 - ratio),
-          from + begin * size, y + begin * size, count);
-      begin += count;
-    }
+  const bool single = x.type.dtype == DataType::kFloat32;
+  const auto size = static_cast<int64_t>(SizeOf(x.type.dtype));
+  const RandomSource source(call, memory, 1, x.type.dims);
+  return BoundTo([=, from = x.as<char>(), threads = execution.threads] {
+    const auto run =
+        single ? HWY_DYNAMIC_DISPATCH(DropoutFloat) : HWY_DYNAMIC_DISPATCH(DropoutDouble);
+    const RandomCall random(source);
+    const RandomElements& e = random.elements;
+    const int64_t length = e.RunLength();
+    // Threads share the elements in memory order, whatever the runs are.
+    ParallelFor(e.Runs() * length, 8192, threads, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t r = begin / length, within = begin % length;
+        const int64_t count = std::min(length - within, end - begin);
+        run(random.stream, e.RunIndex(r) + within, static_cast<uint32_t>(threshold),
+            1 / (1 - ratio), from + begin * size, y + begin * size, count);
+        begin += count;
+      }
+    });
+    return absl::OkStatus();
   });
-  return absl::OkStatus();
 }
 
 absl::Status AcceptDropout(const KernelCall& call) {
@@ -293,12 +299,6 @@ KernelNeeds DescribeDropout(const KernelCall& call) {
   needs.aliases = {{0, 0}};
   needs.operations = static_cast<double>(call.inputs[0]->elements());
   return needs;
-}
-
-absl::StatusOr<std::unique_ptr<BoundKernel>> PrepareDropout(const KernelCall& call,
-                                                            const KernelMemory& memory,
-                                                            const Execution& execution) {
-  return Bind(DropoutKernel, call, memory, execution);
 }
 
 }  // namespace

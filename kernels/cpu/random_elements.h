@@ -4,6 +4,7 @@
 #define ONWARD_KERNELS_CPU_RANDOM_ELEMENTS_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "graph/base/shape.h"
 #include "kernels/kernel.h"
@@ -54,17 +55,33 @@ struct RandomElements {
   }
 };
 
-// What a random operator's call says: inputs `first` to first + 2 are seed, step
-// and sample offset, attributes `key` and `axis`.
+// Where a random operator's call has its numbers: inputs `first` to first + 2 are seed,
+// step and sample offset, attributes `key` and `axis`.
+struct RandomSource {
+  const int64_t* seed;
+  const int64_t* step;
+  const int64_t* sample_offset;
+  int64_t key;
+  int64_t axis;
+  Dims dims;
+
+  RandomSource(const KernelCall& call, const KernelMemory& memory, int first, Dims of)
+      : seed(memory.inputs[first].as<int64_t>()),
+        step(memory.inputs[first + 1].as<int64_t>()),
+        sample_offset(memory.inputs[first + 2].as<int64_t>()),
+        key(call.attributes->Int("key", 0)),
+        axis(call.attributes->Int("axis", -1)),
+        dims(std::move(of)) {}
+};
+
+// What they are in one step.
 struct RandomCall {
   RandomStream stream;
   RandomElements elements;
 
-  RandomCall(const KernelCall& call, const KernelMemory& memory, int first,
-             absl::Span<const int64_t> dims)
-      : stream(*memory.inputs[first].as<int64_t>(), *memory.inputs[first + 1].as<int64_t>(),
-               call.attributes->Int("key", 0)),
-        elements(dims, call.attributes->Int("axis", -1), *memory.inputs[first + 2].as<int64_t>()) {}
+  explicit RandomCall(const RandomSource& source)
+      : stream(*source.seed, *source.step, source.key),
+        elements(source.dims, source.axis, *source.sample_offset) {}
 };
 
 }  // namespace onward

@@ -28,7 +28,7 @@ void Dropout(const RandomCall& random, double ratio, const T* x, T* y) {
 
 absl::Status DropoutKernel(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const TensorView& x = memory.inputs[0];
-  const RandomCall random(call, memory, 1, x.type.dims);
+  const RandomCall random(RandomSource(call, memory, 1, x.type.dims));
   const double ratio = call.attributes->Float("ratio", 0.5);
   if (x.type.dtype == DataType::kFloat32) {
     Dropout(random, ratio, x.as<float>(), memory.outputs[0].as<float>());
@@ -65,7 +65,7 @@ void Normal(const RandomCall& random, const Attributes& a, T* y) {
 
 absl::Status UniformKernel(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const TensorView& y = memory.outputs[0];
-  const RandomCall random(call, memory, 0, y.type.dims);
+  const RandomCall random(RandomSource(call, memory, 0, y.type.dims));
   if (y.type.dtype == DataType::kFloat64) {
     Uniform(random, *call.attributes, y.as<double>());
   } else {
@@ -76,7 +76,7 @@ absl::Status UniformKernel(const KernelCall& call, const KernelMemory& memory, c
 
 absl::Status NormalKernel(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const TensorView& y = memory.outputs[0];
-  const RandomCall random(call, memory, 0, y.type.dims);
+  const RandomCall random(RandomSource(call, memory, 0, y.type.dims));
   if (y.type.dtype == DataType::kFloat64) {
     Normal(random, *call.attributes, y.as<double>());
   } else {
