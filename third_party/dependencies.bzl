@@ -34,6 +34,16 @@ def onward_dependencies():
         },
     )
 
+    # For tests alone, in Python 3.11: fetched when one of them is built.
+    pip_archive(
+        name = "onnxruntime",
+        build_file = "@onward//third_party:onnxruntime.BUILD",
+        requirements = {
+            "numpy==2.4.6": "89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93",
+            "onnxruntime==1.32.0": "5a34fc4dfeb5a7b4a74c95dcba1e773d722abda720b474edf1b0c419dc6d163d",
+        },
+    )
+
     cuda_configure(name = "local_cuda")
     python_configure(name = "local_python")
     system_protobuf(name = "com_google_protobuf")
