@@ -4,6 +4,7 @@ two. The images are those of Debian's package dataset-fashion-mnist."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,13 @@ MAKE_MODEL = os.path.abspath("tools/make_tutorial_model.py")
 REFERENCE = os.path.abspath("tests/reference/fashion_mnist_keras.json")
 DATA = "/usr/share/datasets/fashion-mnist/"
 SEEDS = (1, 2, 3)
+LINE = (
+    "train mlp.onnx --data train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz "
+    "--rescale 1/255 --validation-data t10k-images-idx3-ubyte.gz "
+    "--validation-labels t10k-labels-idx1-ubyte.gz --loss sparse_categorical_crossentropy "
+    "--optimizer adam --learning-rate 1e-3 --metrics accuracy --epochs 5 --batch-size 128 "
+    "--devices cpu:0,cpu:1 --seed 1 --checkpoint-dir run --save-every 100 --resume auto "
+    "--output trained.onnx")
 
 
 class FashionMnistTest(unittest.TestCase):
@@ -21,23 +29,23 @@ class FashionMnistTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
         self.addCleanup(folder.cleanup)
         os.chdir(folder.name)
+        for name in os.listdir(DATA):
+            os.symlink(DATA + name, name)
+
+    def run_ok(self, *words):
+        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=900)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
 
     def accuracy(self, seed, devices):
         """On the test set, after five epochs."""
-        subprocess.run([sys.executable, MAKE_MODEL, "mlp", "-o", "mlp.onnx", "--seed", str(seed)],
-                       check=True)
-        done = subprocess.run(
-            [ONWARD, "train", "mlp.onnx", "--data", DATA + "train-images-idx3-ubyte.gz",
-             "--labels", DATA + "train-labels-idx1-ubyte.gz", "--rescale", "1/255",
-             "--validation-data", DATA + "t10k-images-idx3-ubyte.gz",
-             "--validation-labels", DATA + "t10k-labels-idx1-ubyte.gz",
-             "--loss", "sparse_categorical_crossentropy", "--optimizer", "adam",
-             "--learning-rate", "1e-3", "--metrics", "accuracy", "--epochs", "5",
-             "--batch-size", "128", "--devices", devices, "--seed", str(seed), "--json"],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        epochs = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "epoch"]
+        self.run_ok(sys.executable, MAKE_MODEL, "mlp", "-o", "mlp.onnx", "--seed", str(seed))
+        line = LINE.replace("cpu:0,cpu:1", devices).replace("--seed 1", "--seed %d" % seed)
+        output = self.run_ok(ONWARD, *line.split(), "--json", "--resume", "never")
+        epochs = [e for e in map(json.loads, output.splitlines()) if e["event"] == "epoch"]
         self.assertEqual(len(epochs), 5)
+        shutil.rmtree("run")
         return epochs[-1]["metrics"]["val_accuracy"]
 
     def check(self, devices):
@@ -48,6 +56,15 @@ class FashionMnistTest(unittest.TestCase):
 
     def test_one_device_is_as_accurate_as_keras(self):
         self.check("cpu:0")
+
+    def test_the_line_as_it_stands_and_what_it_leaves(self):
+        self.run_ok(sys.executable, MAKE_MODEL, "mlp", "-o", "mlp.onnx", "--seed", "1")
+        output = self.run_ok(ONWARD, *LINE.split())
+        self.assertRegex(output, r"epoch 5/5 .* val_accuracy 0\.8")
+        self.assertGreater(os.path.getsize("trained.onnx"), 1_000_000)
+        self.assertTrue(os.listdir("run"))
+        # All is done: the same line again goes on from the end.
+        self.assertNotIn("epoch 1/5", self.run_ok(ONWARD, *LINE.split()))
 
     def test_two_devices_are_as_accurate_as_keras(self):
         self.check("cpu:0,cpu:1")
