@@ -219,6 +219,7 @@ class DriverTest(unittest.TestCase):
         self.assertEqual((args.work, args.peers, args.threads), (["cnn", "mlp"], ["jax"], 1))
         self.assertEqual((args.rounds, args.measure), (3, list(driver.MEASURES)))
         self.assertEqual(driver.parse(["--quick"]).rounds, 1)
+        self.assertEqual(driver.parse(["--quick", "--rounds", "2"]).rounds, 2)
         for words, told in ((["--work", "mpl"], "'mpl' is none of mlp, cnn"),
                             (["--peers", "torch"], "'torch' is none of onward, pytorch"),
                             (["--rounds", "0"], "'0' is not a number above 0"),
@@ -288,10 +289,15 @@ class DriverTest(unittest.TestCase):
                                       "--json", result)
         self.assertEqual((code, errors), (0, ""), out)
         with open(result, encoding="utf-8") as file:
-            (measured,) = json.load(file)["speed"]["resnet-thin"]["onward"]
+            written = json.load(file)
+        (measured,) = written["speed"]["resnet-thin"]["onward"]
         self.assertGreater(measured["samples_per_second"], 0)
         self.assertGreater(measured["first_step_s"], 0)
         self.assertGreater(measured["peak_mb"], 1)
+        # The first convolution alone makes 32 x 4 x 32 x 32 floats.
+        planned = written["memory"]["resnet-thin"]["planned_mb"]
+        self.assertGreater(planned["arena"], 32 * 4 * 32 * 32 * 4 / 1e6)
+        self.assertGreater(measured["peak_mb"], sum(planned.values()) / 2)
         # Weights that were read, and a loss over ten classes.
         self.assertAlmostEqual(measured["first_loss"], 2.34, delta=0.2)
 

@@ -7,8 +7,8 @@
 
 Every program gets the same ONNX file with the same weights, the same batches in the same order, and
 the same cores. Rounds interleave them (A B C A B C ...), each run a new process; a ratio is the median
-of the rounds' own ratios. Before believing a figure, see that the last line does not call the machine
-loud.
+of the rounds' own ratios. All of it takes about 20 minutes; before believing a figure, see that the last
+line calls the machine quiet.
 
 works     {works}
 measures  speed        training samples per second, launch to first step, peak memory (VmHWM)
@@ -20,6 +20,7 @@ peers     {peers}
 import argparse
 import dataclasses
 import json
+import math
 import os
 import platform
 import sys
@@ -86,12 +87,12 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
                         help="programs, with commas (default: all that are installed)")
     parser.add_argument("--measure", type=_names(MEASURES), default=list(MEASURES), metavar="LIST",
                         help="measures, with commas (default: all)")
-    parser.add_argument("--rounds", type=_positive(int), default=3, metavar="N",
+    parser.add_argument("--rounds", type=_positive(int), metavar="N",
                         help="rounds (default 3)")
     parser.add_argument("--threads", type=_positive(int), default=_threads(), metavar="N",
                         help="threads and cores of every program (default: all cores, "
                         "%(default)s here)")
-    parser.add_argument("--seconds", type=_positive(float), default=2.0, metavar="S",
+    parser.add_argument("--seconds", type=_positive(float), metavar="S",
                         help="how long speed is measured in each run (default 2)")
     parser.add_argument("--timeout", type=_positive(float), default=300.0, metavar="S",
                         help="a run that takes longer has failed (default 300)")
@@ -105,8 +106,8 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
                         "python3)")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     args = parser.parse_args(argv)
-    if args.quick:
-        args.rounds, args.seconds = 1, 0.2
+    args.rounds = args.rounds or (1 if args.quick else 3)
+    args.seconds = args.seconds or (0.2 if args.quick else 2.0)
     try:
         args.pythons = programs.parse_pythons(
             args.python + [t for t in [os.environ.get(programs.VARIABLE, "")] if t])
@@ -129,7 +130,7 @@ class Benchmark:
         self.names = [n for n in args.peers if n == ONWARD or programs.PEERS[n][0] in pythons]
         self.gemm: Dict[str, List[float]] = {}
         self.foreign: List[float] = []
-        self.result: Dict[str, Any] = {"speed": {}, "failures": {}}
+        self.result: Dict[str, Any] = {"speed": {}, "memory": {}, "failures": {}}
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -154,7 +155,8 @@ class Benchmark:
         results: Runs = {name: [] for name in one}
         failures: Dict[str, str] = {}
         for n in range(self.args.rounds):
-            self.measure_gemm()
+            if n == 0:
+                self.measure_gemm()
             for name, function in one.items():
                 if name in failures:
                     continue
@@ -177,9 +179,10 @@ class Benchmark:
     # ---- The machine's own rate
 
     def gemm_commands(self) -> List[List[str]]:
+        """By Onward's own kernel, and by PyTorch or else NumPy."""
         script, threads = os.path.join(programs.HERE, "peers", "gemm.py"), str(self.args.threads)
-        pythons = [path for path, _ in self.pythons.values()] + [sys.executable]
-        commands = [[path, script, threads] for path in dict.fromkeys(pythons)]
+        python = self.pythons.get("pytorch", (sys.executable, ""))[0]
+        commands = [[python, script, threads]]
         if self.onward:
             binary = os.path.join(os.path.dirname(self.onward), "..", "benchmarks", "gemm_rate")
             if os.access(binary, os.X_OK):
@@ -217,6 +220,9 @@ class Benchmark:
             self.say(report.work_table(ONWARD, results, failures, work.operations_per_sample(),
                                        self.gflops()[0]))
             self.compare_losses(results)
+            if ONWARD in results and ONWARD not in failures:
+                self.compare_memory(work, files, report.median(report.column(results[ONWARD],
+                                                                             "peak_mb")))
 
     def onward_speed(self, work: works.Work, files: Files, replicas: int = 1) -> Dict[str, Any]:
 
@@ -261,6 +267,22 @@ class Benchmark:
                 self.say(f"  not the same work? the first loss of {name} is {loss:.3f}, "
                          f"{ONWARD}'s {ours:.3f}")
 
+    def compare_memory(self, work: works.Work, files: Files, peak: float) -> None:
+        """What the plan foretold, and what the process took beyond it."""
+        command = programs.onward_command(self.onward, work, files, self.args.threads)
+        try:
+            planned = runs.named(self.run(["plan" if c == "train" else c for c in command]).events,
+                                 "planned")[0][1]
+        except (runs.Failure, IndexError):
+            return
+        mb = {part: sum(d.get(part + "_bytes", 0) for d in planned["devices"]) / 1e6
+              for part in ("arena", "state", "feed")}
+        mb["data"] = 4e-6 * work.epoch * math.prod(work.image)
+        self.result["memory"][work.name] = {"planned_mb": mb, "peak_mb": peak}
+        self.say(f"  {ONWARD}'s plan: arena {mb['arena']:.1f} MB, states {mb['state']:.1f}, feeds "
+                 f"{mb['feed']:.1f}; the data in float32 {mb['data']:.1f}; the peak is "
+                 f"{peak - sum(mb.values()):.1f} MB more")
+
     # ---- Replicas
 
     def replicas(self) -> None:
@@ -268,18 +290,20 @@ class Benchmark:
         if threads < 2 or ONWARD not in self.names:
             self.say("\nreplicas: needs onward and two threads")
             return
-        self.result["replicas"] = {}
-        self.say(f"\ntwo replicas, against one, with {threads} threads together")
+        self.result["replicas"], rows = {}, []
         for name in self.args.work:
             work, files = works.WORKS[name], self.files(name)
             results, failures = self.rounds(f"replicas, {name}", {
                 n: (lambda n=n: self.onward_speed(work, files, n)) for n in (1, 2)})
             self.result["replicas"][name] = results
+            if failures:
+                rows.append((name, "failed: " + "; ".join(failures.values())))
+                continue
             one, two = (report.column(results[n], "samples_per_second") for n in (1, 2))
-            self.say(report.table(("", "one", "two", "two / one"), [
-                (name, report.rate(report.median(one)), report.rate(report.median(two)),
-                 report.times(report.spread(report.ratios(two, one))))
-                if not failures else (name, "failed: " + "; ".join(failures.values()))]))
+            rows.append((name, report.rate(report.median(one)), report.rate(report.median(two)),
+                         report.times(report.spread(report.ratios(two, one)))))
+        self.say(f"\ntwo replicas against one, {threads} threads together, samples/s")
+        self.say(report.table(("", "one", "two", "two / one"), rows))
 
     # ---- End to end
 
@@ -363,6 +387,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             print(f"  {package:<8} absent: {programs.PACKAGES[package].install}; or name an "
                   f"interpreter that has it, --python {package}=PATH")
     with tempfile.TemporaryDirectory(prefix="onward-benchmark-") as folder:
+        # Compiled for this invocation: cold in the first round, warm after it.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
         benchmark = Benchmark(args, onward, pythons, folder)
         try:
             benchmark.all()
