@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -158,33 +159,42 @@ absl::StatusOr<std::unique_ptr<Graph>> CloneWhole(const std::vector<std::unique_
   return graph;
 }
 
-// Nodes behind a collective.
-absl::flat_hash_map<const Node*, bool> BehindCollectives(const Graph& graph) {
+// The collectives with which the shards' part of the step ends.
+absl::flat_hash_set<const Node*> LastCollectives(const Graph& graph) {
+  const absl::flat_hash_set<const Node*> mid = MidStepCollectives(graph);
+  absl::flat_hash_set<const Node*> last;
+  for (const Node* node : graph.nodes()) {
+    if (node->op().collective && !mid.contains(node)) last.insert(node);
+  }
+  return last;
+}
+
+// Nodes behind one of those.
+absl::flat_hash_map<const Node*, bool> NodesBehind(
+    const Graph& graph, const absl::flat_hash_set<const Node*>& collectives) {
   absl::flat_hash_map<const Node*, bool> behind;
   for (const Node* node : graph.nodes()) {
     bool is = false;
     for (int i = 0; i < node->num_inputs() && !is; ++i) {
       const Value* v = node->input(i);
       is = v != nullptr && v->producer != nullptr &&
-           (v->producer->op().collective || behind[v->producer]);
+           (collectives.contains(v->producer) || behind[v->producer]);
     }
     behind[node] = is;
   }
   return behind;
 }
 
-// The part of a step up to its collectives, whose inputs become outputs.
+// The part of a step up to its last collectives, whose inputs become outputs. Those in
+// the middle of the step stay: there the shards wait for one another.
 absl::StatusOr<std::unique_ptr<Graph>> Head(const Graph& step) {
-  auto behind = BehindCollectives(step);
+  const absl::flat_hash_set<const Node*> last = LastCollectives(step);
+  auto behind = NodesBehind(step, last);
   auto graph = std::make_unique<Graph>();
   Replica replica(step, graph.get(), 0, Device{});
   int crossing = 0;
   for (const Node* node : step.nodes()) {
-    if (node->op().collective) {
-      if (behind[node]) {
-        return absl::UnimplementedError(
-            "more shards than devices cannot be combined with --sync-batch-norm");
-      }
+    if (last.contains(node)) {
       for (int i = 0; i < node->num_inputs(); ++i) {
         graph->AddOutput(node->input(i)->name, replica.Copy(node->input(i)), crossing++);
       }
@@ -231,6 +241,10 @@ absl::Status Pull(const Value* value, Replica* replica) {
             absl::StrCat("'", v->name, "' is needed behind the sum over shards"));
       }
       if (v->producer != nullptr) {
+        if (v->producer->op().collective) {
+          return absl::InternalError(
+              absl::StrCat("'", v->name, "' is needed behind the last sum over shards"));
+        }
         stack.push_back(v->producer);
         ready = false;
       }
@@ -252,8 +266,9 @@ absl::StatusOr<std::unique_ptr<Graph>> Tails(const Graph& step,
     replicas.emplace_back(step, graph.get(), static_cast<int>(d), devices[d]);
   }
   int crossing = 0;
+  const absl::flat_hash_set<const Node*> last = LastCollectives(step);
   for (const Node* node : step.nodes()) {
-    if (!node->op().collective) continue;
+    if (!last.contains(node)) continue;
     for (Replica& replica : replicas) {
       for (int i = 0; i < node->num_inputs(); ++i) {
         const Value* v = node->input(i);

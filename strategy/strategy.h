@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "graph/base/device.h"
 #include "graph/ir/graph.h"
@@ -48,9 +49,15 @@ absl::StatusOr<ReplicatedStep> Mirror(const ReplicaStep& step, int64_t samples,
 absl::StatusOr<ReplicatedStep> Place(const ReplicaStep& step, int64_t samples,
                                      const Placement& placement);
 
+// Collectives of a replica's step whose sums another collective is made from
+// (synchronised statistics): the batch's shards meet there in the middle of the step.
+absl::flat_hash_set<const Node*> MidStepCollectives(const Graph& graph);
+
 // Joins neighbouring AllReduce nodes of a replica's step, in the order in which
 // their inputs are made, into buckets of at least `bytes` (the first one a megabyte
-// at most, so that transfer starts early), and numbers them.
+// at most, so that transfer starts early), and numbers them. Those in the middle of
+// the step travel apart from those at its end, and with one another only where
+// nothing waits for the earlier one in between.
 absl::Status FormBuckets(Graph* graph, int64_t bytes);
 
 }  // namespace onward

@@ -26,6 +26,7 @@ WalkOptions OptionsFor(const TrainingReference& reference, const TrainingRun& ru
   }
   options.loss.kind = LossRequest::Kind::kCrossEntropy;
   options.dropout = setting.dropout;
+  options.sync_batch_norm = setting.sync_batch_norm;
   const bool keras = absl::StartsWith(reference.framework, "Keras");
   options.optimizer.formula = keras ? FormulaOf::kKeras : FormulaOf::kPyTorch;
   if (run.optimizer == "adam") {

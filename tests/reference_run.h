@@ -22,6 +22,7 @@ struct Setting {
   int shards = 0;             // 0: one per device
   bool fixed_shards = false;  // --shards
   bool dropout = false;
+  bool sync_batch_norm = false;
   int64_t steps = -1;  // -1: the reference's
   int64_t rows = -1;   // of each batch that are used; -1: all
   double bucket_bytes = 25 << 20;

@@ -308,5 +308,56 @@ TEST(ReplicaEquality, RunningStatisticsCombineShardsByCount) {
   EXPECT_EQ(compared, 2);
 }
 
+// With the statistics of the whole batch, models with normalisation are exact too:
+// however many devices, shards and samples there are.
+TEST(ReplicaEquality, SynchronizedNormalizationGivesTheResultOfOneDevice) {
+  constexpr char kModel[] = "cnnd-torch-ts-train";
+  for (int rows : {7, 3}) {
+    Setting one = On(1, 1);
+    one.steps = 3;
+    one.rows = rows;
+    const Result whole = Train(kModel, "sgd", one);
+    Setting apart = one;
+    apart.devices = apart.threads = 2;
+    // Without synchronisation the shards differ.
+    const Result without = Train(kModel, "sgd", apart);
+    EXPECT_GT(std::fabs(without.losses[1] / whole.losses[1] - 1), 1e-6);
+    for (const auto& [devices, shards] :
+         std::vector<std::pair<int, int>>{{2, 0}, {3, 0}, {4, 0}, {1, 2}, {1, 4}, {2, 4}}) {
+      Setting sync = one;
+      sync.sync_batch_norm = true;
+      sync.devices = sync.threads = devices;
+      sync.shards = shards;
+      ExpectClose(Train(kModel, "sgd", sync), whole, 1e-9);
+      if (HasFatalFailure()) {
+        FAIL() << rows << " rows, " << devices << " devices, " << shards << " shards";
+      }
+    }
+  }
+}
+
+TEST(ReplicaEquality, SynchronizedNormalizationKeepsItsBitsOnAnyDevicesAndThreads) {
+  Setting setting = On(1, 1, DataType::kFloat32);
+  setting.steps = 3;
+  setting.shards = 4;
+  setting.fixed_shards = true;
+  setting.dropout = true;
+  setting.sync_batch_norm = true;
+  for (const char* model : {"cnnd-torch-ts-train", "keras_cnn-keras_export-train"}) {
+    for (int rows : {-1, 7}) {
+      setting.rows = rows;
+      setting.devices = setting.threads = 1;
+      const Result one = Train(model, "adam", setting);
+      for (const auto& [devices, threads] :
+           std::vector<std::pair<int, int>>{{1, 2}, {1, 4}, {2, 2}, {3, 3}, {4, 4}, {2, 4}}) {
+        setting.devices = devices;
+        setting.threads = threads;
+        EXPECT_TRUE(SameBits(Train(model, "adam", setting), one))
+            << model << " on " << devices << " devices with " << threads << " threads";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace onward

@@ -13,6 +13,7 @@
 #include "backend/runtime/all_reduce.h"
 #include "backend/runtime/flush_denormals.h"
 #include "backend/runtime/interpreter.h"
+#include "backend/runtime/lanes.h"
 #include "backend/runtime/progress.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -38,63 +39,6 @@ class ThreadCount {
   int before_;
 };
 
-struct BoundStep {
-  // One per feed set where the step reads a feed, else one.
-  std::vector<std::unique_ptr<BoundKernel>> kernels;
-  bool collective = false;
-  int wait = -1;  // step on the other stream
-};
-
-struct BoundProgram {
-  std::vector<BoundStep> steps;
-  bool has_collectives = false;
-};
-
-// One entry of a lane, with what it needs at hand.
-struct Task {
-  const PlanEntry* entry;
-  const PlanProgram* program;
-  BoundProgram* bound;
-  int feed_slot;                                // of the shard, among those of its size
-  std::vector<std::pair<void*, void*>> stores;  // crossing value -> partial memory
-  std::vector<int64_t> store_bytes;
-  struct Add {
-    DataType dtype;
-    void* to;
-    const void* from;
-    int64_t elements;
-  };
-  std::vector<Add> folds;
-};
-
-struct Lane {
-  size_t index;  // among all
-  int device;
-  int lane;
-  int threads;
-  std::vector<Task> tasks;
-  Progress shards_done;  // 1 when all but the tail is done
-  Progress finished;     // the generation that is finished
-  absl::Status status;
-  std::thread thread;
-};
-
-// The collectives of one device, in order.
-struct CollectiveLane {
-  int device;
-  struct Work {
-    int step;  // in the device's last program
-    int wait;  // compute step that must be done, or -1
-    std::vector<TreeReduction> reductions;
-  };
-  std::vector<Work> work;
-  Progress arrived;  // collectives whose inputs are ready on this device
-  Progress reduced;  // collectives whose part this device has done
-  Progress done;     // steps: waited for by compute
-  Progress finished;
-  std::thread thread;
-};
-
 }  // namespace
 
 class Executor::Machine {
@@ -118,6 +62,7 @@ class Executor::Machine {
     RETURN_IF_ERROR(TakeMemory());
     RETURN_IF_ERROR(MakeLanes());
     MakeCollectives();
+    MakeCrossings();
     StartThreads();
     return absl::OkStatus();
   }
@@ -126,6 +71,8 @@ class Executor::Machine {
     set_ = set;
     stop_.store(false, std::memory_order_relaxed);
     for (auto& lane : lanes_) {
+      lane->arrived.Reset();
+      lane->reduced.Reset();
       lane->shards_done.Reset();
       lane->status = absl::OkStatus();
     }
@@ -231,9 +178,11 @@ class Executor::Machine {
       const PlanDevice& device = plan_.devices[d];
       arenas_.emplace_back();
       partials_.emplace_back();
-      for (int lane = 0; lane < device.lanes; ++lane) {
+      for (int a = 0; a < device.arenas; ++a) {
         ASSIGN_OR_RETURN(DeviceMemory arena, DeviceMemory::Allocate(device.arena_bytes));
         arenas_.back().push_back(std::move(arena));
+      }
+      for (int lane = 0; lane < device.lanes; ++lane) {
         partials_.back().emplace_back();
         for (int slot = 0; slot < device.slots; ++slot) {
           for (const TensorType& type : plan_.crossing) {
@@ -289,11 +238,12 @@ class Executor::Machine {
     return partials_[device][lane][slot * plan_.crossing.size() + crossing].data();
   }
 
-  void* Memory(int b, int lane, int feed_set) const {
+  // Where buffer `b` lies for an entry with that arena.
+  void* Memory(int b, int arena, int feed_set) const {
     const PlanBuffer& buffer = plan_.buffers[b];
     switch (buffer.space) {
       case PlanBuffer::Space::kArena:
-        return arenas_[buffer.device][lane].data() + buffer.offset;
+        return arenas_[buffer.device][arena].data() + buffer.offset;
       case PlanBuffer::Space::kState:
         return states_->data(plan_.states[buffer.index].name, buffer.device);
       case PlanBuffer::Space::kConstant:
@@ -307,7 +257,7 @@ class Executor::Machine {
       case PlanBuffer::Space::kOutput:
         return output_memory_[buffer.index].data();
       case PlanBuffer::Space::kPartial:
-        return Partial(buffer.device, lane, 0, buffer.index);
+        return Partial(buffer.device, 0, 0, buffer.index);
     }
     return nullptr;
   }
@@ -320,7 +270,7 @@ class Executor::Machine {
   }
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step,
-                                                        const PlanDevice& device, int lane,
+                                                        const PlanDevice& device, int arena,
                                                         int feed_set) {
     const Kernel* kernel = FindKernel(step);
     if (kernel == nullptr) {
@@ -337,12 +287,12 @@ class Executor::Machine {
       for (int b : buffers) {
         types->push_back(b < 0 ? nullptr : &plan_.buffers[b].type);
         views->push_back(b < 0 ? TensorView{}
-                               : TensorView{plan_.buffers[b].type, Memory(b, lane, feed_set)});
+                               : TensorView{plan_.buffers[b].type, Memory(b, arena, feed_set)});
       }
     };
     add(step.inputs, &call.inputs, &memory.inputs);
     add(step.outputs, &call.outputs, &memory.outputs);
-    memory.scratch = arenas_[&device - plan_.devices.data()][lane].data() + step.scratch_offset;
+    memory.scratch = arenas_[&device - plan_.devices.data()][arena].data() + step.scratch_offset;
     Execution execution;
     execution.threads = device.threads_per_lane;
     absl::StatusOr<std::unique_ptr<BoundKernel>> bound = kernel->prepare(call, memory, execution);
@@ -362,18 +312,20 @@ class Executor::Machine {
     return static_cast<int>(sets);
   }
 
-  absl::StatusOr<std::unique_ptr<BoundProgram>> BindProgram(const PlanProgram& program, int lane) {
+  absl::StatusOr<std::unique_ptr<BoundProgram>> BindProgram(const PlanProgram& program, int arena) {
     auto bound = std::make_unique<BoundProgram>();
     const PlanDevice& device = plan_.devices[program.device];
     ThreadCount count(device.threads_per_lane);
     for (const PlanStep& step : program.steps) {
       BoundStep out;
       out.collective = step.stream == PlanStep::Stream::kCollective;
-      out.wait = step.waits.empty() ? -1 : step.waits[0];
-      bound->has_collectives |= out.collective;
+      // Between segments all lanes wait for one another.
+      const bool beside = program.cuts.empty();
+      out.wait = step.waits.empty() || !beside ? -1 : step.waits[0];
+      bound->has_collectives |= out.collective && beside;
       const int sets = FeedSets(step);
       for (int set = 0; set < sets && !out.collective; ++set) {
-        ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, device, lane, set));
+        ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, device, arena, set));
         out.kernels.push_back(std::move(kernel));
       }
       bound->steps.push_back(std::move(out));
@@ -399,32 +351,42 @@ class Executor::Machine {
   }
 
   absl::Status MakeTasks(Lane* lane) {
-    absl::flat_hash_map<int, BoundProgram*> bound;
+    absl::flat_hash_map<std::pair<int, int>, BoundProgram*> bound;  // program, arena
     for (const PlanEntry& entry : plan_.order) {
       if (entry.device != lane->device || entry.lane != lane->lane) continue;
       const PlanProgram& program = plan_.programs[entry.program];
-      if (!bound.contains(entry.program)) {
-        ASSIGN_OR_RETURN(std::unique_ptr<BoundProgram> made, BindProgram(program, lane->lane));
-        bound[entry.program] = made.get();
+      BoundProgram*& known = bound[{entry.program, entry.arena}];
+      if (known == nullptr) {
+        ASSIGN_OR_RETURN(std::unique_ptr<BoundProgram> made, BindProgram(program, entry.arena));
+        known = made.get();
         programs_.push_back(std::move(made));
       }
-      Task task{&entry, &program, bound[entry.program], 0, {}, {}, {}};
-      if (entry.shard >= 0) task.feed_slot = SlotOfShard(entry.shard);
-      const int crossing = entry.store < 0 ? 0 : static_cast<int>(plan_.crossing.size());
-      for (int c = 0; c < crossing; ++c) {
-        const TensorType& type = plan_.crossing[c];
-        task.stores.emplace_back(Memory(program.crossing[c], lane->lane, 0),
-                                 Partial(lane->device, lane->lane, entry.store, c));
-        task.store_bytes.push_back(type.bytes());
-        for (const PlanEntry::Fold& f : entry.folds) {
-          task.folds.push_back({type.dtype, Partial(lane->device, lane->lane, f.to, c),
-                                Partial(lane->device, lane->lane, f.from, c),
-                                PaddedElements(type.dims, type.layout)});
-        }
+      Task task{&entry, &program, known, 0, static_cast<int>(program.steps.size()), 0, {}, {}, {}};
+      if (entry.segment > 0) task.begin = program.cuts[entry.segment - 1] + 1;
+      if (entry.segment < static_cast<int>(program.cuts.size())) {
+        task.end = program.cuts[entry.segment];
       }
+      if (entry.shard >= 0) task.feed_slot = SlotOfShard(entry.shard);
+      AddStores(*lane, &task);
       lane->tasks.push_back(std::move(task));
     }
     return absl::OkStatus();
+  }
+
+  void AddStores(const Lane& lane, Task* task) const {
+    const PlanEntry& entry = *task->entry;
+    if (entry.store < 0) return;
+    for (int c = 0; c < static_cast<int>(plan_.crossing.size()); ++c) {
+      const TensorType& type = plan_.crossing[c];
+      task->stores.emplace_back(Memory(task->program->crossing[c], entry.arena, 0),
+                                Partial(lane.device, lane.lane, entry.store, c));
+      task->store_bytes.push_back(type.bytes());
+      for (const PlanEntry::Fold& f : entry.folds) {
+        task->folds.push_back({type.dtype, Partial(lane.device, lane.lane, f.to, c),
+                               Partial(lane.device, lane.lane, f.from, c),
+                               PaddedElements(type.dims, type.layout)});
+      }
+    }
   }
 
   // The last program of each device holds its collectives.
@@ -485,6 +447,35 @@ class Executor::Machine {
                          outputs);
   }
 
+  // The sums between segments, over all shards: every lane works on its slice of each.
+  void MakeCrossings() {
+    crossings_.resize(plan_.segments - 1);
+    for (int segment = 0; segment + 1 < plan_.segments; ++segment) {
+      std::vector<const PlanEntry*> entries(plan_.shard_sizes.size());  // by shard
+      for (const PlanEntry& e : plan_.order) {
+        if (e.shard >= 0 && e.segment == segment) entries[e.shard] = &e;
+      }
+      const auto step_of = [&](const PlanEntry& e) -> const PlanStep& {
+        const PlanProgram& program = plan_.programs[e.program];
+        return program.steps[program.cuts[segment]];
+      };
+      const PlanStep& first = step_of(*entries[0]);
+      for (size_t k = 0; k < first.inputs.size(); ++k) {
+        std::vector<ShardBlock> blocks;
+        std::vector<void*> memory;
+        std::vector<void*> outputs;
+        for (const PlanEntry* e : entries) {
+          blocks.push_back({e->device, e->lane, 0, e->shard, 1});
+          memory.push_back(Memory(step_of(*e).inputs[k], e->arena, 0));
+          outputs.push_back(Memory(step_of(*e).outputs[k], e->arena, 0));
+        }
+        const TensorType& type = plan_.buffers[first.inputs[k]].type;
+        crossings_[segment].push_back(TreeReduction(
+            type.dtype, PaddedElements(type.dims, type.layout), blocks, memory, outputs));
+      }
+    }
+  }
+
   void StartThreads() {
     threaded_ = lanes_.size() > 1;
     if (!threaded_) return;
@@ -515,7 +506,11 @@ class Executor::Machine {
     stop_.store(true);
     for (auto& p : compute_done_) p->Wake();
     for (auto& p : ready_) p->Wake();
-    for (auto& l : lanes_) l->shards_done.Wake();
+    for (auto& l : lanes_) {
+      l->arrived.Wake();
+      l->reduced.Wake();
+      l->shards_done.Wake();
+    }
     for (auto& c : collective_lanes_) {
       c->arrived.Wake();
       c->reduced.Wake();
@@ -529,18 +524,53 @@ class Executor::Machine {
 
   void RunLane(Lane& lane) {
     std::vector<TraceEvent>* trace = TraceOf(lane.index);
-    for (Task& task : lane.tasks) {
-      if (stop_.load(std::memory_order_relaxed)) return;
-      if (task.program->tail && !WaitForShards(lane)) return;
-      if (!task.program->tail && task.bound->has_collectives) ready_[lane.device]->Publish(1);
-      const absl::Status status = RunProgram(lane, task, trace);
-      if (!status.ok()) return Fail(lane, status);
-      for (size_t i = 0; i < task.stores.size(); ++i) {
-        std::memcpy(task.stores[i].second, task.stores[i].first, task.store_bytes[i]);
+    size_t next = 0;
+    for (int segment = 0; segment < plan_.segments; ++segment) {
+      for (; next < lane.tasks.size(); ++next) {
+        Task& task = lane.tasks[next];
+        if (task.program->tail || task.entry->segment != segment) break;
+        if (!RunTask(lane, task, trace)) return;
       }
-      for (const Task::Add& f : task.folds) AddInto(f.dtype, f.to, f.from, f.elements);
+      if (segment + 1 < plan_.segments && !CrossShards(lane, segment)) return;
+    }
+    for (; next < lane.tasks.size(); ++next) {
+      if (!WaitForShards(lane) || !RunTask(lane, lane.tasks[next], trace)) return;
     }
     lane.shards_done.Publish(1);
+  }
+
+  // False where this or another lane has failed.
+  bool RunTask(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
+    if (stop_.load(std::memory_order_relaxed)) return false;
+    if (!task.program->tail && task.bound->has_collectives) ready_[lane.device]->Publish(1);
+    const absl::Status status = RunProgram(lane, task, trace);
+    if (!status.ok()) {
+      Fail(lane, status);
+      return false;
+    }
+    for (size_t i = 0; i < task.stores.size(); ++i) {
+      std::memcpy(task.stores[i].second, task.stores[i].first, task.store_bytes[i]);
+    }
+    for (const Task::Add& f : task.folds) AddInto(f.dtype, f.to, f.from, f.elements);
+    return true;
+  }
+
+  // Sums over all shards what they have made in `segment`. False where another lane has
+  // failed.
+  bool CrossShards(Lane& lane, int segment) {
+    lane.arrived.Publish(segment + 1);
+    for (auto& other : lanes_) {
+      if (!other->arrived.WaitFor(segment + 1, stop_)) return false;
+    }
+    const int part = static_cast<int>(lane.index);
+    for (const TreeReduction& r : crossings_[segment]) {
+      r.Run(part, static_cast<int>(lanes_.size()));
+    }
+    lane.reduced.Publish(segment + 1);
+    for (auto& other : lanes_) {
+      if (!other->reduced.WaitFor(segment + 1, stop_)) return false;
+    }
+    return true;
   }
 
   // Before a tail: every lane of the device has done its shards.
@@ -557,9 +587,8 @@ class Executor::Machine {
     BoundProgram& program = *task.bound;
     const int feed_set = task.feed_slot * options_.feed_sets + set_;
     Progress* done = program.has_collectives ? compute_done_[lane.device].get() : nullptr;
-    const int steps = static_cast<int>(program.steps.size());
     int collectives = 0;  // so far
-    for (int i = 0; i < steps; ++i) {
+    for (int i = task.begin; i < task.end; ++i) {
       BoundStep& step = program.steps[i];
       if (step.collective) {
         if (plan_.devices.size() < 2) RunAlone(lane.device, collectives++);
@@ -625,7 +654,7 @@ class Executor::Machine {
   const KernelTable& kernels_;
   StateStore* states_;
   ExecutorOptions options_;
-  std::vector<std::vector<DeviceMemory>> arenas_;                 // device, lane
+  std::vector<std::vector<DeviceMemory>> arenas_;                 // device, arena
   std::vector<std::vector<std::vector<DeviceMemory>>> partials_;  // device, lane, slot*crossing
   std::vector<DeviceMemory> constants_;
   std::vector<std::vector<void*>> feed_memory_;  // feed, slot*sets
@@ -634,6 +663,7 @@ class Executor::Machine {
   std::vector<std::unique_ptr<BoundProgram>> programs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::unique_ptr<CollectiveLane>> collective_lanes_;
+  std::vector<std::vector<TreeReduction>> crossings_;    // after each segment but the last
   std::vector<std::unique_ptr<Progress>> compute_done_;  // by device: steps of the last program
   std::vector<std::unique_ptr<Progress>> ready_;         // by device: collectives may look
   Progress start_;

@@ -82,6 +82,7 @@ WalkOptions WalkOptionsOf(const RunConfig& config, const RunData& data) {
   options.optimizer = OptimizerSpecOf(config.optimizer);
   options.clip_norm = config.optimizer.clip_norm;
   options.seed = static_cast<int64_t>(config.seed);
+  options.sync_batch_norm = config.sync_batch_norm;
   options.placement = PlacementOf(config);
   return options;
 }
@@ -111,9 +112,6 @@ absl::Status CheckSupported(const RunConfig& config) {
   };
   if (config.loss.kind == LossKind::kModelFile) return missing("a loss given as a second model");
   if (config.restore_biases) return missing("--restore-biases");
-  if (config.sync_batch_norm && PlacementOf(config).shards > 1) {
-    return missing("--sync-batch-norm with more than one shard");
-  }
   for (const Device& device : config.devices) {
     if (device.kind == Device::Kind::kCpu) continue;
     return WithExitCode(

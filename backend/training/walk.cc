@@ -72,7 +72,8 @@ absl::Status Walk::DecideParameters() {
   }
   if (changes.normalizations > 0) {
     notes_.push_back(absl::StrCat(changes.normalizations,
-                                  " BatchNormalization nodes use the statistics of the batch"));
+                                  " BatchNormalization nodes use the statistics of the ",
+                                  options_.sync_batch_norm || !splits() ? "batch" : "shard"));
   }
   ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
   notes_.insert(notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
   RETURN_IF_ERROR(Observe("import", *graph));
   TrainingModeOptions mode{options_.dropout, options_.seed};
+  mode.sync_normalization = options_.sync_batch_norm && splits();
   RETURN_IF_ERROR(ToTrainingMode(graph.get(), operators_, mode).status());
   RETURN_IF_ERROR(Observe("training", *graph));
   ASSIGN_OR_RETURN(LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));

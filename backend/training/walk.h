@@ -39,6 +39,7 @@ struct WalkOptions {
   OptimizerSpec optimizer;
   double clip_norm = 0;
   bool dropout = true;
+  bool sync_batch_norm = false;  // BatchNormalization takes the statistics of all shards
   int64_t seed = 0;
   Placement placement;
   // The rows to choose kernels from; must outlive the walk. Default: CpuKernels().

@@ -53,9 +53,11 @@ absl::Status LowerBatchNormalization(LowerContext& c) {
   const double epsilon = c.attributes().Float("epsilon", 1e-5f);
   Expr scale = b.Cast(c.x(1), dtype), bias = b.Cast(c.x(2), dtype);
   if (c.attributes().Int("training_mode", 0) == 0) {
+    // From the mean first: a gradient through the factor then has no large terms that
+    // cancel.
     Expr factor = scale * InverseRoot(b, b.Cast(c.x(4), dtype), epsilon);
-    Expr shift = bias - b.Cast(c.x(3), dtype) * factor;
-    c.y(0, c.x(0) * b.Reshape(factor, channel) + b.Reshape(shift, channel));
+    Expr from_mean = c.x(0) - b.Reshape(b.Cast(c.x(3), dtype), channel);
+    c.y(0, from_mean * b.Reshape(factor, channel) + b.Reshape(bias, channel));
     return absl::OkStatus();
   }
   const double momentum = c.attributes().Float("momentum", 0.9f);

@@ -1,9 +1,11 @@
 // Operators that only move elements, and those that make tensors from shapes.
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/onnx/schema.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -11,6 +13,51 @@ namespace onward {
 namespace {
 
 // ---- Other extents for the same elements.  dx = dy with the extents of x
+
+// ONNX leaves -1 open where a tensor is empty. An empty shard of a batch is reshaped as
+// a full one would be: what the extents of 0 in x become is given, the rest is counted
+// without them. Empty where that does not tell.
+std::optional<Dims> ReshapedEmpty(const Dims& x, absl::Span<const int64_t> target,
+                                  bool zero_is_zero) {
+  Dims y;
+  int64_t known = 1, empty = 0, open = -1;
+  for (size_t i = 0; i < target.size(); ++i) {
+    const bool copied = target[i] == 0 && !zero_is_zero;
+    if (copied && i >= x.size()) return std::nullopt;
+    y.push_back(copied ? x[i] : target[i]);
+    if (y.back() < 0) {
+      if (open >= 0) return std::nullopt;
+      open = static_cast<int64_t>(i);
+    } else if (y.back() == 0) {
+      ++empty;
+    } else {
+      known *= y.back();
+    }
+  }
+  int64_t filled = 1, zeros = 0;
+  for (int64_t d : x) {
+    if (d < 0) return std::nullopt;
+    zeros += d == 0 ? 1 : 0;
+    filled *= d == 0 ? 1 : d;
+  }
+  if (open < 0 || zeros == 0 || empty != zeros || filled % known != 0) return std::nullopt;
+  y[open] = filled / known;
+  return y;
+}
+
+absl::Status InferReshape(InferContext& c) {
+  static const InferRule* const by_schema = new InferRule(OnnxInference("", "Reshape"));
+  if (c.has(0) && c.constant(1) != nullptr && c.constant(1)->dtype() == DataType::kInt64) {
+    const Tensor& target = *c.constant(1);
+    const std::optional<Dims> dims = ReshapedEmpty(c.input(0).dims, target.values<int64_t>(),
+                                                   c.attributes().Int("allowzero", 0) != 0);
+    if (dims.has_value()) {
+      c.SetOutput(0, c.input(0).dtype, *dims);
+      return absl::OkStatus();
+    }
+  }
+  return (*by_schema)(c);
+}
 
 absl::Status ReshapeGradient(GradientContext& g) {
   g.dx(0, g.b().Reshape(g.dy(), g.x().dims()));
@@ -65,6 +112,11 @@ void AddReshapes(OperatorFamily& list) {
                    "{ s = Constant<value = int64[0] {}>() y = Reshape(x, s) }")
           .Example("g (bool[2, 2] x) => (bool[4] y) "
                    "{ s = Constant<value_ints = [4]>() y = Reshape(x, s) }")
+          .Example("g (float[0, 3, 4] x) => (float[0, 12] y) "
+                   "{ s = Constant<value_ints = [0, -1]>() y = Reshape(x, s) }")
+          .Example("g (float[2, 0, 4] x) => (float[8, 0] y) "
+                   "{ s = Constant<value_ints = [-1, 0]>() y = Reshape<allowzero = 0>(x, s) }")
+          .Infer(InferReshape)
           .Gradient(ReshapeGradient)
           .Samples(SamplesReshaped));
 

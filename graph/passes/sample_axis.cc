@@ -28,6 +28,8 @@ SampleAxis Elementwise(const Node& node, absl::Span<const SampleAxis> inputs) {
 }
 
 SampleAxis AxisOf(const Node& node, absl::Span<const SampleAxis> inputs, int output) {
+  // Sums over shards are the same in all of them, whatever a shard's part is made of.
+  if (node.op().collective) return SampleAxis::None();
   bool any = false;
   for (const SampleAxis& a : inputs) {
     if (a.kind == SampleAxis::Kind::kMixed) return a;

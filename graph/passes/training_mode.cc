@@ -37,11 +37,47 @@ absl::StatusOr<State*> StatisticState(Graph* graph, Node* node, int input,
   return state;
 }
 
+// Normalises with the statistics of all shards. n_i, m_i and v_i are a shard's count,
+// mean and variance, K the running mean, which is the same everywhere:
+//   n = sum n_i,  d = sum n_i (m_i - K) / n,  mean = K + d,
+//   variance = sum n_i (v_i + (m_i - K)^2) / n - d^2
+// in float64, where what cancels is below float32's last digit. Its gradient comes from
+// those of these nodes: two more sums over shards. Outputs y, m_i and v_i.
+std::vector<Expr> NormalizeAcrossShards(Builder* b, const Node& node, const State& running_mean,
+                                        double epsilon) {
+  constexpr DataType kWide = DataType::kFloat64;
+  Expr x = b->Wrap(node.input(0)), scale = b->Wrap(node.input(1)), bias = b->Wrap(node.input(2));
+  const Dims channels = scale.dims();
+  const std::vector<Expr> own = b->Ops("onward.BatchNormalizationTraining",
+                                       {x, b->Constant(Tensor::Full(scale.dtype(), channels, 1)),
+                                        b->Constant(Tensor::Full(scale.dtype(), channels, 0))},
+                                       {{"epsilon", epsilon}}, 3);
+  if (!b->status().ok()) return {};
+  const auto total = [&](Expr part) {
+    return b->Op("onward.AllReduce", {part}, {{"replicas", int64_t{1}}});
+  };
+  const double count = static_cast<double>(Elements(x.dims())) /
+                       static_cast<double>(std::max<int64_t>(Elements(channels), 1));
+  Expr k = b->Cast(b->Wrap(running_mean.current), kWide);
+  Expr from_k = b->Cast(own[1], kWide) - k;
+  Expr sum = from_k * count;
+  Expr squares = (b->Cast(own[2], kWide) + from_k * from_k) * count;
+  Expr n = total(b->Scalar(kWide, count));
+  Expr all_sum = total(sum), all_squares = total(squares);
+  Expr offset = all_sum / n;
+  Expr variance = all_squares / n - offset * offset;
+  const DataType dtype = running_mean.current->dtype();
+  Expr y = b->Op("BatchNormalization",
+                 {x, scale, bias, b->Cast(k + offset, dtype), b->Cast(variance, dtype)},
+                 {{"epsilon", epsilon}});
+  return {y, own[1], own[2]};
+}
+
 // ONNX: running = running * momentum + batch * (1 - momentum), with the variance
 // over N. `mean` and `variance` are of one shard; where there are several shards
 // the strategy combines them before the update.
 absl::Status NormalizeWithBatch(Graph* graph, const OperatorSet& operators, Node* node,
-                                TrainingModeNotes* notes) {
+                                const TrainingModeOptions& options, TrainingModeNotes* notes) {
   const double epsilon = node->attributes.Float("epsilon", 1e-5);
   const double momentum = node->attributes.Float("momentum", 0.9);
   State* running[2];
@@ -52,10 +88,12 @@ absl::Status NormalizeWithBatch(Graph* graph, const OperatorSet& operators, Node
   b.InsertBefore(node);
   b.SetSource(PlaceOf(*node));
   b.SetScope(PlaceOf(*node));
-  std::vector<Expr> out =
-      b.Ops("onward.BatchNormalizationTraining",
-            {b.Wrap(node->input(0)), b.Wrap(node->input(1)), b.Wrap(node->input(2))},
-            {{"epsilon", epsilon}}, 3);
+  const std::vector<Expr> out =
+      options.sync_normalization
+          ? NormalizeAcrossShards(&b, *node, *running[0], epsilon)
+          : b.Ops("onward.BatchNormalizationTraining",
+                  {b.Wrap(node->input(0)), b.Wrap(node->input(1)), b.Wrap(node->input(2))},
+                  {{"epsilon", epsilon}}, 3);
   RETURN_IF_ERROR(b.status());
   out[0].value()->producer->ordinal = node->ordinal;  // scale and bias are told by their place
   b.InsertBefore(nullptr);
@@ -146,7 +184,7 @@ absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet
       RETURN_IF_ERROR(DrawDropout(graph, operators, node, ratio, samples[node], options));
     } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
       ++notes.normalizations;
-      RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, &notes));
+      RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, options, &notes));
     }
     node = next;
   }

@@ -21,6 +21,9 @@ inline constexpr char kSampleOffsetFeed[] = "sample_offset";  // int64: of the s
 struct TrainingModeOptions {
   bool dropout = true;  // false: dropout does nothing, for comparisons
   int64_t seed = 0;
+  // BatchNormalization takes the statistics of all shards (by AllReduce nodes, forward
+  // and in its gradient) instead of those of its own.
+  bool sync_normalization = false;
 };
 
 // What the passes did, for people.

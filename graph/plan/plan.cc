@@ -61,7 +61,7 @@ void AppendStep(const Plan& plan, const PlanStep& step, int number, std::string*
 
 }  // namespace
 
-int64_t Plan::ArenaBytes(int d) const { return devices[d].arena_bytes * devices[d].lanes; }
+int64_t Plan::ArenaBytes(int d) const { return devices[d].arena_bytes * devices[d].arenas; }
 
 int64_t Plan::StateBytes() const {
   int64_t bytes = 0;
@@ -83,7 +83,8 @@ int64_t Plan::FeedBytes(int d) const {
     if (feed.shard_size >= 0) {
       sets = 0;
       for (const PlanEntry& e : order) {
-        sets += e.device == d && e.shard >= 0 && programs[e.program].shard_size == feed.shard_size;
+        sets += e.device == d && e.shard >= 0 && e.segment == 0 &&
+                programs[e.program].shard_size == feed.shard_size;
       }
     }
     bytes += Aligned(feed.type.bytes()) * sets;
@@ -110,8 +111,8 @@ std::string ToText(const Plan& plan) {
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const PlanDevice& device = plan.devices[d];
     absl::StrAppend(&out, "device ", ToString(device.device), ": ", device.lanes, " lanes of ",
-                    device.threads_per_lane, " threads, arena ", device.arena_bytes,
-                    " bytes a lane\n");
+                    device.threads_per_lane, " threads, arena ", device.arena_bytes, " bytes",
+                    device.arenas > device.lanes ? " a shard\n" : " a lane\n");
   }
   for (size_t i = 0; i < plan.states.size(); ++i) {
     absl::StrAppend(&out, "state ", i, " ", plan.states[i].name, " ", ToString(plan.states[i].type),
@@ -134,6 +135,7 @@ std::string ToText(const Plan& plan) {
     absl::StrAppend(&out, "run program ", e.program, " on ",
                     ToString(plan.devices[e.device].device), " lane ", e.lane);
     if (e.shard >= 0) absl::StrAppend(&out, " shard ", e.shard);
+    if (plan.segments > 1 && e.shard >= 0) absl::StrAppend(&out, " segment ", e.segment);
     if (e.store >= 0) absl::StrAppend(&out, " store ", e.store);
     for (const PlanEntry::Fold& f : e.folds) absl::StrAppend(&out, " fold ", f.to, "+", f.from);
     absl::StrAppend(&out, "\n");

@@ -5,7 +5,9 @@
 // a device's threads with an arena of its own. Where every device runs one shard
 // of the batch, a device has one program. Where it runs several (accumulation,
 // --shards), it has a program per shard size that ends at the values which cross
-// shards, and a tail that begins with their sums.
+// shards, and a tail that begins with their sums. Where values cross in the middle of
+// a step (synchronised normalisation), such a program is cut into segments: all
+// shards run one before any runs the next, and each shard has an arena of its own.
 //
 // Every pointer that an executor needs is a buffer here: nothing is decided while
 // a step runs.
@@ -28,7 +30,7 @@ namespace onward {
 // Memory of one tensor.
 struct PlanBuffer {
   enum class Space {
-    kArena,     // of the lane that runs the program, at `offset`
+    kArena,     // of the entry that runs the program, at `offset`
     kState,     // memory of state `index` on `device`, kept between steps
     kConstant,  // constant `index`, shared by the devices of a kind
     kFeed,      // feed `index`: filled before the step, once per shard
@@ -71,6 +73,10 @@ struct PlanProgram {
   std::vector<PlanStep> steps;
   // Buffers that hold the values which cross shards when the program ends, by index.
   std::vector<int> crossing;
+  // Collective steps in the middle of a shard's program, in order: segment k ends at the
+  // k-th, the last one with the program. The same number in all programs of a plan that
+  // are no tails.
+  std::vector<int> cuts;
   int64_t arena_bytes = 0;
 };
 
@@ -90,12 +96,17 @@ struct ShardBlock {
   int shards = 1;
 };
 
-// What a lane does next: run `program` for a shard, then fold its partial sums.
+// What a lane does next: run a segment of `program` for a shard, then fold its partial
+// sums. Before a lane's first entry of a segment k > 0, every lane of every device has
+// done its entries of segment k - 1, and what they give to the collective that stands
+// between is summed over all shards.
 struct PlanEntry {
   int program = 0;
   int device = 0;
   int lane = 0;
   int shard = -1;  // -1: a tail
+  int segment = 0;
+  int arena = 0;  // of the device
   // After the program: its crossing values are stored to slot `store`; then slots
   // are added, in order: slot[to] += slot[from]. store < 0: nothing crosses.
   int store = -1;
@@ -111,7 +122,8 @@ struct PlanDevice {
   int lanes = 1;
   int threads_per_lane = 1;
   int slots = 0;            // partial sums that a lane may hold at once
-  int64_t arena_bytes = 0;  // of one lane
+  int arenas = 1;           // one per lane, or per shard where programs have segments
+  int64_t arena_bytes = 0;  // of one
 };
 
 struct PlanState {
@@ -147,6 +159,7 @@ struct Plan {
   std::vector<PlanProgram> programs;
   std::vector<PlanEntry> order;  // per lane in the order in which they stand
   std::vector<PlanCollective> collectives;
+  int segments = 1;                  // of the programs that are no tails
   std::vector<int64_t> shard_sizes;  // of the global batch, by shard
   // Crossing values (kPartial buffers): bytes of one slot for each.
   std::vector<TensorType> crossing;

@@ -44,19 +44,25 @@ class ProgramPlanner {
         layouts_(layouts),
         numbers_(numbers) {}
 
-  absl::StatusOr<PlanProgram> Run(int64_t shard_size, bool tail) {
+  // `in_segments`: one of several shards of a device, up to the tail.
+  absl::StatusOr<PlanProgram> Run(int64_t shard_size, bool tail, bool in_segments) {
     program_.device = device_;
     program_.shard_size = shard_size;
     program_.tail = tail;
     FindHints();
     for (Node* node : Schedule(graph_, share_.device)) {
       RETURN_IF_ERROR(node->op().collective ? AddCollective(*node) : AddNode(*node));
+      planned_.insert(node);
     }
     RETURN_IF_ERROR(AddOutputs());
     RETURN_IF_ERROR(CommitStates());
     FindLifetimes();
     ShareMemory();
     Place();
+    for (size_t i = 0; in_segments && i < program_.steps.size(); ++i) {
+      if (program_.steps[i].stream != PlanStep::Stream::kCollective) continue;
+      program_.cuts.push_back(static_cast<int>(i));
+    }
     return std::move(program_);
   }
 
@@ -285,6 +291,17 @@ class ProgramPlanner {
     return absl::OkStatus();
   }
 
+  // By another node that is not planned yet, or twice by this one.
+  bool IsReadAgain(const Value& value, const Node& node) const {
+    int by_node = 0;
+    for (const Use& use : value.uses()) {
+      if (use.kind != Use::Kind::kNode) return true;
+      by_node += use.node == &node ? 1 : 0;
+      if (use.node != &node && !planned_.contains(use.node)) return true;
+    }
+    return by_node > 1;
+  }
+
   absl::Status AddCollective(const Node& node) {
     PlanStep step;
     step.op = node.op().id();
@@ -295,7 +312,16 @@ class ProgramPlanner {
     for (int i = 0; i < node.num_inputs(); ++i) {
       const Value* v = node.input(i);
       if (v == nullptr || !OnThisDevice(*v)) continue;
-      const int from = SlotOf(v);
+      int from = SlotOf(v);
+      // Sums are formed in the memory of what is summed: that of nothing else, and of
+      // nothing that is read later.
+      const PlanBuffer::Space space = slots_[from].buffer.space;
+      if (space != PlanBuffer::Space::kPartial &&
+          (space != PlanBuffer::Space::kArena || IsReadAgain(*v, node))) {
+        const int copy = NewSlot(PlanBuffer::Space::kArena, -1, slots_[from].buffer.type, v->name);
+        RETURN_IF_ERROR(AddCopy("Identity", from, copy, Phase::kReduce));
+        from = copy;
+      }
       // Its output may lie in its input's memory, and does where nobody else reads that.
       const Value* out = node.output(i);
       const int to = NewSlot(PlanBuffer::Space::kArena, -1, slots_[from].buffer.type, out->name);
@@ -563,6 +589,7 @@ class ProgramPlanner {
   absl::flat_hash_map<const Value*, const State*> hints_;
   absl::flat_hash_map<std::string, int> constant_slots_;
   absl::flat_hash_map<std::pair<const Value*, std::string>, int> reordered_;
+  absl::flat_hash_set<const Node*> planned_;
   absl::flat_hash_set<int> kept_;             // slots of outputs
   std::vector<std::pair<int, int>> outputs_;  // slot, crossing index or -1
   std::vector<std::pair<int, int>> crossing_slots_;
@@ -600,25 +627,39 @@ void OrderDevice(const ReplicatedStep& step, int d,
     if (step.device_of_shard[s] == d) shards.push_back(static_cast<int>(s));
   }
   if (program_of_size.empty()) {
-    plan->order.push_back({last, d, 0, shards.empty() ? -1 : shards[0], -1, {}});
+    PlanEntry whole;
+    whole.program = last;
+    whole.device = d;
+    whole.shard = shards.empty() ? -1 : shards[0];
+    plan->order.push_back(std::move(whole));
     return;
   }
-  const int lanes = plan->devices[d].lanes;
+  PlanDevice& device = plan->devices[d];
   const int count = static_cast<int>(shards.size());
-  for (int lane = 0; lane < lanes; ++lane) {
-    std::vector<ShardBlock> held;
-    for (int k = lane * count / lanes; k < (lane + 1) * count / lanes; ++k) {
-      const int shard = shards[k];
+  if (plan->segments > 1) device.arenas = std::max(count, device.lanes);
+  for (int lane = 0; lane < device.lanes; ++lane) {
+    const int begin = lane * count / device.lanes, end = (lane + 1) * count / device.lanes;
+    const auto entry_of = [&](int k, int segment) {
       PlanEntry entry;
       entry.device = d;
       entry.lane = lane;
-      entry.shard = shard;
+      entry.shard = shards[k];
+      entry.segment = segment;
+      entry.arena = plan->segments > 1 ? k : lane;
       for (const auto& [size, program] : program_of_size) {
-        if (size == step.shard_sizes[shard]) entry.program = program;
+        if (size == step.shard_sizes[shards[k]]) entry.program = program;
       }
+      return entry;
+    };
+    for (int segment = 0; segment + 1 < plan->segments; ++segment) {
+      for (int k = begin; k < end; ++k) plan->order.push_back(entry_of(k, segment));
+    }
+    std::vector<ShardBlock> held;
+    for (int k = begin; k < end; ++k) {
+      PlanEntry entry = entry_of(k, plan->segments - 1);
       entry.store = static_cast<int>(held.size());
-      held.push_back({d, lane, entry.store, shard, 1});
-      plan->devices[d].slots = std::max(plan->devices[d].slots, static_cast<int>(held.size()));
+      held.push_back({d, lane, entry.store, entry.shard, 1});
+      device.slots = std::max(device.slots, static_cast<int>(held.size()));
       while (held.size() > 1 && AreHalves(held[held.size() - 2], held.back())) {
         entry.folds.push_back({held[held.size() - 2].slot, held.back().slot});
         held.pop_back();
@@ -628,7 +669,10 @@ void OrderDevice(const ReplicatedStep& step, int d,
     }
     plan->blocks.insert(plan->blocks.end(), held.begin(), held.end());
   }
-  plan->order.push_back({last, d, 0, -1, -1, {}});
+  PlanEntry tail;
+  tail.program = last;
+  tail.device = d;
+  plan->order.push_back(std::move(tail));
 }
 
 }  // namespace
@@ -638,8 +682,10 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
   Plan plan;
   plan.shard_sizes = step.shard_sizes;
   for (const DeviceShare& share : step.devices) {
-    plan.devices.push_back({share.device, share.lanes, share.threads_per_lane, 0, 0});
+    plan.devices.push_back({share.device, share.lanes, share.threads_per_lane, 0, share.lanes, 0});
   }
+  if (!step.shard_graphs.empty()) ListCollectives(*step.shard_graphs[0].second, &plan);
+  plan.segments = 1 + static_cast<int>(plan.collectives.size());
   ListCollectives(*step.graph, &plan);
   SharedNumbers numbers;
   const bool split = !step.shard_graphs.empty();
@@ -657,7 +703,7 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
         const Device real = share.device;
         share.device = Device{real.kind, 0};
         ProgramPlanner planner(&plan, *graph, d, share, kernels, layouts, &numbers);
-        ASSIGN_OR_RETURN(PlanProgram program, planner.Run(size, false));
+        ASSIGN_OR_RETURN(PlanProgram program, planner.Run(size, false, true));
         program_of_size.emplace_back(size, static_cast<int>(plan.programs.size()));
         plan.programs.push_back(std::move(program));
       }
@@ -666,8 +712,14 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
     for (size_t s = 0; s < step.shard_sizes.size(); ++s) {
       if (step.device_of_shard[s] == d) size = step.shard_sizes[s];
     }
+    for (const auto& [shard_size, number] : program_of_size) {
+      if (static_cast<int>(plan.programs[number].cuts.size()) + 1 != plan.segments) {
+        return absl::InternalError(
+            absl::StrCat("shards of ", shard_size, " samples meet at other places than others"));
+      }
+    }
     ProgramPlanner planner(&plan, *step.graph, d, step.devices[d], kernels, layouts, &numbers);
-    ASSIGN_OR_RETURN(PlanProgram program, planner.Run(split ? -1 : size, split));
+    ASSIGN_OR_RETURN(PlanProgram program, planner.Run(split ? -1 : size, split, false));
     const int last = static_cast<int>(plan.programs.size());
     plan.programs.push_back(std::move(program));
     OrderDevice(step, d, program_of_size, last, &plan);
