@@ -32,6 +32,39 @@ TEST(Layout, BlockedOffsetsArePaddedAndDense) {
             ((1 * 4 + 3) * 5 + 4) * 3 + 2);
 }
 
+template <typename T>
+void ExpectConverts(DataType type, const Dims& dims, const Layout& from, const Layout& to) {
+  std::vector<T> source(PaddedElements(dims, from), T(0));
+  std::vector<T> target(PaddedElements(dims, to), T(9)), expected(target.size(), T(0));
+  Dims index(dims.size(), 0);
+  for (int64_t i = 0; i < Elements(dims); ++i) {
+    source[OffsetOf(dims, from, index)] = expected[OffsetOf(dims, to, index)] = T(i % 100 + 1);
+    for (size_t a = dims.size(); a-- > 0;) {
+      if (++index[a] < dims[a]) break;
+      index[a] = 0;
+    }
+  }
+  ConvertLayout({{type, dims, from}, source.data()}, {{type, dims, to}, target.data()});
+  EXPECT_EQ(target, expected) << ToString(from) << " to " << ToString(to);
+}
+
+TEST(Tensor, ConvertsBetweenAnyLayouts) {
+  Layout image, weight;
+  image.blocks = {{1, 8}};
+  weight.order = {1, 0, 2, 3};
+  weight.blocks = {{1, 4}, {0, 8}, {1, 2}};  // an axis in two blocks
+  const Layout layouts[] = {{}, Layout::ChannelsLast(4), image, weight};
+  for (const Layout& from : layouts) {
+    for (const Layout& to : layouts) {
+      ExpectConverts<float>(DataType::kFloat32, {3, 11, 2, 5}, from, to);
+      ExpectConverts<double>(DataType::kFloat64, {8, 16, 1, 2}, from, to);
+      ExpectConverts<uint16_t>(DataType::kBfloat16, {1, 3, 2, 2}, from, to);
+      ExpectConverts<uint8_t>(DataType::kUint8, {2, 0, 2, 2}, from, to);
+      ExpectConverts<uint8_t>(DataType::kUint8, {9, 9, 1, 1}, from, to);
+    }
+  }
+}
+
 TEST(Tensor, HalfAndBfloatRoundTrip) {
   EXPECT_EQ(HalfToFloat(FloatToHalf(1.5f)), 1.5f);
   EXPECT_EQ(BfloatToFloat(FloatToBfloat(-0.375f)), -0.375f);

@@ -1,6 +1,8 @@
 #include "graph/base/tensor.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -160,23 +162,71 @@ int64_t Tensor::IntAt(int64_t i) const {
   }
 }
 
-void ConvertLayout(const TensorView& from, const TensorView& to) {
-  const Dims& dims = from.type.dims;
-  const size_t size = SizeOf(from.type.dtype);
-  if (from.type.layout == to.type.layout) {
-    std::memcpy(to.data, from.data, from.type.bytes());
-    return;
-  }
-  std::memset(to.data, 0, to.type.bytes());  // the padding of blocks is zero
+namespace {
+
+// Where in `layout` the elements of each axis lie: an element's offset is the sum of
+// its indices' entries, for every axis has digits of the offset to itself.
+std::vector<std::vector<int64_t>> OffsetsOfAxes(const Dims& dims, const Layout& layout) {
+  std::vector<std::vector<int64_t>> offsets(dims.size());
   Dims index(dims.size(), 0);
-  const int64_t n = Elements(dims);
-  for (int64_t i = 0; i < n; ++i) {
-    std::memcpy(to.as<char>() + OffsetOf(dims, to.type.layout, index) * size,
-                from.as<char>() + OffsetOf(dims, from.type.layout, index) * size, size);
-    for (size_t a = dims.size(); a-- > 0;) {
+  for (size_t a = 0; a < dims.size(); ++a) {
+    for (index[a] = 0; index[a] < dims[a]; ++index[a]) {
+      offsets[a].push_back(OffsetOf(dims, layout, index));
+    }
+    index[a] = 0;
+  }
+  return offsets;
+}
+
+template <size_t kSize>
+void ConvertElements(const TensorView& from, const TensorView& to) {
+  const Dims& dims = from.type.dims;
+  const auto sources = OffsetsOfAxes(dims, from.type.layout);
+  const auto targets = OffsetsOfAxes(dims, to.type.layout);
+  const size_t last = dims.size() - 1;
+  const int64_t row = dims[last];
+  const int64_t *source_in_row = sources[last].data(), *target_in_row = targets[last].data();
+  Dims index(dims.size(), 0);
+  for (int64_t rows = Elements(dims) / row; rows > 0; --rows) {
+    int64_t source = 0, target = 0;
+    for (size_t a = 0; a < last; ++a) {
+      source += sources[a][index[a]];
+      target += targets[a][index[a]];
+    }
+    const char* const source_row = from.as<char>() + source * kSize;
+    char* const target_row = to.as<char>() + target * kSize;
+    for (int64_t i = 0; i < row; ++i) {
+      std::memcpy(target_row + target_in_row[i] * kSize, source_row + source_in_row[i] * kSize,
+                  kSize);
+    }
+    for (size_t a = last; a-- > 0;) {
       if (++index[a] < dims[a]) break;
       index[a] = 0;
     }
+  }
+}
+
+}  // namespace
+
+void ConvertLayout(const TensorView& from, const TensorView& to) {
+  if (from.type.layout == to.type.layout || from.type.dims.empty()) {
+    std::memcpy(to.data, from.data, from.type.bytes());
+    return;
+  }
+  const int64_t elements = Elements(from.type.dims);
+  if (PaddedElements(to.type.dims, to.type.layout) != elements) {
+    std::memset(to.data, 0, to.type.bytes());  // the padding of blocks is zero
+  }
+  if (elements == 0) return;
+  switch (SizeOf(from.type.dtype)) {
+    case 1:
+      return ConvertElements<1>(from, to);
+    case 2:
+      return ConvertElements<2>(from, to);
+    case 4:
+      return ConvertElements<4>(from, to);
+    default:
+      return ConvertElements<8>(from, to);
   }
 }
 
