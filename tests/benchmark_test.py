@@ -165,6 +165,15 @@ class RunsTest(unittest.TestCase):
         """), threads=1, timeout=60)
         self.assertEqual(ran.events[0][1]["cores"], 1)
 
+    def test_a_quiet_machine_is_waited_for(self):
+        # 1 s of others' time, then none.
+        with mock.patch.object(runs, "busy_seconds", side_effect=[0, 1, 1, 1]), \
+                mock.patch.object(runs, "_own_seconds", return_value=0):
+            self.assertTrue(runs.await_quiet(60, 0.25, look=0.01))
+        with mock.patch.object(runs, "busy_seconds", side_effect=range(1000)), \
+                mock.patch.object(runs, "_own_seconds", return_value=0):
+            self.assertFalse(runs.await_quiet(0.03, 0.25, look=0.01))
+
     def test_a_failure_is_its_last_line(self):
         with self.assertRaisesRegex(runs.Failure, "^ImportError: no such thing$"):
             runs.run(self.program("raise ImportError('no such thing')"), threads=1, timeout=60)
@@ -272,6 +281,16 @@ class DriverTest(unittest.TestCase):
         self.assertEqual(len(written["speed"]["mlp"]["jax"]), 2)
         self.assertEqual(written["failures"],
                          {"mlp": {"pytorch": "ImportError: libtorch.so is missing"}})
+
+    def test_a_disturbed_run_is_done_again_where_there_is_patience(self):
+        for words, runs_done in (([], 1), (["--patience", "5"], 2)):
+            benchmark = driver.Benchmark(driver.parse(words), None, {}, self.folder)
+            loud, quiet = (runs.Ran([], 0.0, cores) for cores in (1.5, 0.0))
+            with mock.patch.object(runs, "await_quiet"), \
+                    mock.patch.object(runs, "run", side_effect=[loud, quiet]) as run:
+                benchmark.run(["x"])
+            self.assertEqual(run.call_count, runs_done)
+            self.assertEqual(benchmark.foreign, [1.5] if runs_done == 1 else [0.0])
 
     def test_other_work_is_noticed(self):
         benchmark = driver.Benchmark(driver.parse([]), None, {}, self.folder)

@@ -96,6 +96,9 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
                         help="how long speed is measured in each run (default 2)")
     parser.add_argument("--timeout", type=_positive(float), default=300.0, metavar="S",
                         help="a run that takes longer has failed (default 300)")
+    parser.add_argument("--patience", type=_positive(float), metavar="S",
+                        help="wait up to S seconds for a quiet machine before each run, and do a "
+                        "run that was disturbed again, twice at most")
     parser.add_argument("--quick", action="store_true",
                         help="one round, short runs, a tenth of the images end to end")
     parser.add_argument("--onward", metavar="PATH",
@@ -135,9 +138,14 @@ class Benchmark:
     def say(self, text: str) -> None:
         print(text, flush=True)
 
-    def run(self, command: Sequence[str], threads: int = 0, **how: Any) -> runs.Ran:
-        ran = runs.run(command, threads=threads or self.args.threads, timeout=self.args.timeout,
-                       **how)
+    def run(self, command: Sequence[str], **how: Any) -> runs.Ran:
+        for attempt in range(3 if self.args.patience else 1):
+            if self.args.patience:
+                runs.await_quiet(self.args.patience, report.QUIET_CORES)
+            ran = runs.run(command, threads=self.args.threads,
+                           timeout=self.args.timeout, **how)
+            if ran.foreign_cores <= report.QUIET_CORES:
+                break
         self.foreign.append(ran.foreign_cores)
         return ran
 

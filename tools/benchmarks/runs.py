@@ -61,6 +61,20 @@ def _own_seconds() -> float:
         resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
+def await_quiet(patience: float, cores: float, look: float = 2.0) -> bool:
+    """Waits until others keep less than `cores` busy for `look` seconds, `patience` seconds at most;
+    whether it came to that."""
+    end = time.monotonic() + patience
+    while True:
+        busy, own, start = busy_seconds(), _own_seconds(), time.monotonic()
+        time.sleep(look)
+        used = busy_seconds() - busy - (_own_seconds() - own)
+        if used / (time.monotonic() - start) < cores:
+            return True
+        if time.monotonic() >= end:
+            return False
+
+
 def parsed(line: bytes) -> Optional[Dict[str, Any]]:
     """The object of a line; None for what libraries print between."""
     try:
