@@ -1,5 +1,6 @@
 """Tests of tools/benchmark: its arithmetic, its arguments, programs that fail, and one tiny run of the
-real command. The peers' own scripts run only where the peers are installed; this test needs none."""
+real command, with JAX beside it where Bazel (or this Python) has JAX. The other peers' scripts run only
+where those are installed: see that each first loss is Onward's, as the command itself does."""
 
 import contextlib
 import io
@@ -21,6 +22,7 @@ import report  # noqa: E402
 import runs  # noqa: E402
 import works  # noqa: E402
 
+PACKAGES = [os.path.abspath(p) for p in ("../keras", "../onnxruntime") if os.path.isdir(p)]
 BINARY = os.environ.get("ONWARD") or os.path.abspath("tools/onward/onward")
 
 
@@ -300,6 +302,23 @@ class DriverTest(unittest.TestCase):
                                       "keras": [{"first_loss": 9.0}], "ort": [None]})
         self.assertEqual(out.getvalue().count("not the same work?"), 1)
         self.assertIn("the first loss of keras is 9.000", out.getvalue())
+
+    def test_jax_does_the_same_work(self):
+        result = os.path.join(self.folder, "result.json")
+        with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(PACKAGES),
+                             HOME=self.folder):
+            if not programs.find_pythons([], ["jax"]):
+                self.skipTest("there is no JAX")
+            code, out, _ = self.main("--quick", "--peers", "onward,jax", "--work", "resnet-thin",
+                                     "--onward", BINARY, "--threads", "1", "--measure", "speed",
+                                     "--json", result)
+        self.assertEqual(code, 0, out)
+        with open(result, encoding="utf-8") as file:
+            speed = json.load(file)["speed"]["resnet-thin"]
+        (ours,), (theirs,) = speed["onward"], speed["jax"]
+        # No dropout: the same weights and the same batch give the same loss.
+        self.assertAlmostEqual(ours["first_loss"], theirs["first_loss"], delta=1e-4)
+        self.assertRegex(out, r"jax +[0-9,.]+ +[0-9.]+ x")
 
     def test_a_tiny_run_of_onward(self):
         result = os.path.join(self.folder, "result.json")
