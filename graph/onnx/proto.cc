@@ -1,6 +1,8 @@
 #include "graph/onnx/proto.h"
 
 #include <exception>
+#include <memory>
+#include <type_traits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -130,13 +132,15 @@ void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorPr
 }
 
 void ClearData(onnx::TensorProto* proto) {
-  proto->clear_raw_data();
-  proto->clear_float_data();
-  proto->clear_int32_data();
-  proto->clear_int64_data();
-  proto->clear_uint64_data();
-  proto->clear_double_data();
-  proto->clear_string_data();
+  // clear_...() would keep the memory for other values; here it goes back.
+  std::unique_ptr<std::string>(proto->release_raw_data()).reset();
+  const auto give_back = [](auto* field) { std::decay_t<decltype(*field)>().Swap(field); };
+  give_back(proto->mutable_float_data());
+  give_back(proto->mutable_int32_data());
+  give_back(proto->mutable_int64_data());
+  give_back(proto->mutable_uint64_data());
+  give_back(proto->mutable_double_data());
+  give_back(proto->mutable_string_data());
   proto->clear_external_data();
   proto->clear_data_location();
 }

@@ -20,7 +20,8 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto);
 // With raw data.
 void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto);
 
-// Name, type, extents and what else is said of the tensor stay; its data goes.
+// Name, type, extents and what else is said of the tensor stay; its data goes, and the
+// memory that it took. REQUIRES: a message of its own, not of an arena.
 void ClearData(onnx::TensorProto* proto);
 
 // Instead of its data, the tensor gets a reference that names no file: the data is in
