@@ -23,11 +23,17 @@ def onward_dependencies():
         strip_prefix = "onnx-1.23.2",
     )
 
-    # oneDNN 3.2.0 with the OpenMP runtime of GCC: the newest one on PyPI that
-    # needs no SYCL runtime.
+    # oneDNN 3.2.0, the newest one on PyPI that needs no SYCL runtime. It is built for
+    # the OpenMP runtime of GCC, but its calls come to kernels/onednn/openmp_calls.cc.
     pip_archive(
         name = "onednn",
         build_file = "@onward//third_party:onednn.BUILD",
+        renamed_calls = {
+            "onednn_cpu_gomp-2023.2.0.data/data/lib/libdnnl.so.3": [
+                "GOMP_=ONWD_",
+                "omp_=onw_",
+            ],
+        },
         requirements = {
             "onednn-cpu-gomp==2023.2.0": "2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb",
             "onednn-devel-cpu-gomp==2023.2.0": "9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284",

@@ -1,7 +1,5 @@
 #include "backend/runtime/executor.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -14,9 +12,10 @@
 #include "backend/runtime/flush_denormals.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/lanes.h"
-#include "backend/runtime/progress.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
+#include "kernels/threads/progress.h"
+#include "kernels/threads/team.h"
 
 namespace onward {
 namespace {
@@ -26,18 +25,6 @@ int64_t Now() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-// The threads that OpenMP (ours and oneDNN's) uses when called from this one.
-class ThreadCount {
- public:
-  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
-    if (threads != before_) omp_set_num_threads(threads);
-  }
-  ~ThreadCount() { omp_set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 }  // namespace
 
@@ -85,7 +72,7 @@ class Executor::Machine {
     }
     ++generation_;
     if (!threaded_) {
-      const ThreadCount count(lanes_[0]->threads);
+      const TeamSizeScope size(lanes_[0]->threads);
       const FlushDenormals flush(lanes_[0]->threads);
       RunLane(*lanes_[0]);
     } else {
@@ -315,7 +302,7 @@ class Executor::Machine {
   absl::StatusOr<std::unique_ptr<BoundProgram>> BindProgram(const PlanProgram& program, int arena) {
     auto bound = std::make_unique<BoundProgram>();
     const PlanDevice& device = plan_.devices[program.device];
-    ThreadCount count(device.threads_per_lane);
+    const TeamSizeScope size(device.threads_per_lane);
     for (const PlanStep& step : program.steps) {
       BoundStep out;
       out.collective = step.stream == PlanStep::Stream::kCollective;
@@ -481,7 +468,7 @@ class Executor::Machine {
     if (!threaded_) return;
     for (auto& lane : lanes_) {
       lane->thread = std::thread([this, l = lane.get()] {
-        omp_set_num_threads(l->threads);
+        const TeamSizeScope size(l->threads);
         const FlushDenormals flush(l->threads);
         for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
           RunLane(*l);

@@ -1,5 +1,7 @@
 #include "backend/runtime/flush_denormals.h"
 
+#include "kernels/threads/team.h"
+
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
@@ -28,8 +30,7 @@ void SetControl(uint64_t) {}
 #endif
 
 void SetTeam(int threads, uint64_t bits) {
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  SetControl(bits);
+  ForTeam(threads, [bits](int) { SetControl(bits); });
 }
 
 }  // namespace

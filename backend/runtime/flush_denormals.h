@@ -8,7 +8,7 @@
 
 namespace onward {
 
-// While it lives, this thread and the OpenMP team of `threads` that it leads read and
+// While it lives, this thread and the team of `threads` that it leads read and
 // write denormal numbers as zero, as TensorFlow's threads do. Then the setting of
 // before returns. Does nothing on a processor without such a setting.
 class FlushDenormals {

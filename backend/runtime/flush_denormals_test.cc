@@ -1,10 +1,9 @@
 #include "backend/runtime/flush_denormals.h"
 
-#include <omp.h>
-
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/threads/team.h"
 
 namespace onward {
 namespace {
@@ -12,11 +11,10 @@ namespace {
 // The smallest normal number times 1/4 on every thread of a team.
 std::vector<float> Quarters(int threads) {
   std::vector<float> out(threads, -1);
-#pragma omp parallel num_threads(threads)
-  {
+  ForTeam(threads, [&](int index) {
     volatile float smallest = 1.17549435e-38f, quarter = 0.25f;
-    out[omp_get_thread_num()] = smallest * quarter;
-  }
+    out[index] = smallest * quarter;
+  });
   return out;
 }
 

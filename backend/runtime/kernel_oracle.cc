@@ -1,8 +1,7 @@
 #include "backend/runtime/kernel_oracle.h"
 
-#include <omp.h>
-
 #include "absl/strings/str_cat.h"
+#include "kernels/threads/team.h"
 
 namespace onward {
 
@@ -19,9 +18,8 @@ absl::StatusOr<KernelChoice> TableOracle::Choose(const Device& device,
   if (it == rows_.end()) {
     return absl::UnimplementedError(absl::StrCat("no kernel for operator ", call.op));
   }
-  // oneDNN partitions work by the threads that OpenMP has when it is asked.
-  const int before = omp_get_max_threads();
-  if (before != call.threads) omp_set_num_threads(call.threads);
+  // oneDNN partitions work by the threads that there are when it is asked.
+  const TeamSizeScope size(call.threads);
   std::string reasons;
   absl::StatusOr<KernelChoice> choice = absl::UnimplementedError("");
   for (const Kernel* kernel : it->second) {
@@ -33,7 +31,6 @@ absl::StatusOr<KernelChoice> TableOracle::Choose(const Device& device,
     }
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", kernel->name, ": ", accepted.message());
   }
-  if (before != call.threads) omp_set_num_threads(before);
   if (!choice.ok()) {
     return absl::UnimplementedError(
         absl::StrCat("no kernel accepts ", call.op, " (", reasons, ")"));

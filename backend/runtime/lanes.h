@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "backend/runtime/all_reduce.h"
-#include "backend/runtime/progress.h"
 #include "graph/plan/plan.h"
 #include "kernels/kernel.h"
+#include "kernels/threads/progress.h"
 
 namespace onward {
 

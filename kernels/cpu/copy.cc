@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace onward {
@@ -264,12 +265,9 @@ absl::Status GatherRows(const KernelCall& call, const KernelMemory& memory, int6
   const int64_t rows = outer * count;
   const int team = static_cast<int>(std::min<int64_t>(
       UsefulThreads(threads, 2.0 * static_cast<double>(rows * inner)), std::max<int64_t>(1, rows)));
-  if (team <= 1) {
-    for (int64_t t = 0; t < rows; ++t) row(t);
-    return absl::OkStatus();
-  }
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t t = 0; t < rows; ++t) row(t);
+  ParallelRows(rows, 1, team, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) row(t);
+  });
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include "graph/base/expression.h"
 #include "graph/base/status_macros.h"
 #include "kernels/cpu/index_space.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vector_function.h"
 
 namespace onward {
@@ -297,14 +298,7 @@ class ElementwiseKernel : public BoundKernel {
     if (elements_ == 0) return absl::OkStatus();
     const int64_t blocks = elements_ / row_ * row_blocks();
     const int threads = static_cast<int>(std::min<int64_t>(threads_, blocks));
-    if (threads == 1) {
-      RunBlocks(0, blocks);
-      return absl::OkStatus();
-    }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; ++t) {
-      RunBlocks(blocks * t / threads, blocks * (t + 1) / threads);
-    }
+    ForTeam(threads, [&](int t) { RunBlocks(blocks * t / threads, blocks * (t + 1) / threads); });
     return absl::OkStatus();
   }
 

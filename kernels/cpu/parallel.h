@@ -1,10 +1,11 @@
-// Loops over the threads of a device. These are OpenMP's, the pool that oneDNN
-// uses too; there is no other.
+// Loops over the threads of a device.
 #ifndef ONWARD_KERNELS_CPU_PARALLEL_H_
 #define ONWARD_KERNELS_CPU_PARALLEL_H_
 
 #include <algorithm>
 #include <cstdint>
+
+#include "kernels/threads/team.h"
 
 namespace onward {
 
@@ -21,12 +22,11 @@ void ParallelFor(int64_t count, int64_t least, int threads, const Body& body) {
     return;
   }
   const int64_t piece = (count / pieces + 63) / 64 * 64;
-#pragma omp parallel for num_threads(static_cast <int>(pieces)) schedule(static, 1)
-  for (int64_t i = 0; i < pieces; ++i) {
+  ForTeam(static_cast<int>(pieces), [&](int i) {
     const int64_t begin = std::min(i * piece, count);
     const int64_t end = i + 1 == pieces ? count : std::min(begin + piece, count);
     if (begin < end) body(begin, end);
-  }
+  });
 }
 
 // The same for few large items (rows): pieces are not rounded.
@@ -38,12 +38,11 @@ void ParallelRows(int64_t count, int64_t least, int threads, const Body& body) {
     body(int64_t{0}, count);
     return;
   }
-#pragma omp parallel for num_threads(static_cast <int>(pieces)) schedule(static, 1)
-  for (int64_t i = 0; i < pieces; ++i) {
+  ForTeam(static_cast<int>(pieces), [&](int i) {
     const int64_t begin = count * i / pieces;
     const int64_t end = count * (i + 1) / pieces;
     if (begin < end) body(begin, end);
-  }
+  });
 }
 
 }  // namespace onward

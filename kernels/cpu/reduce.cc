@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "kernels/cpu/index_space.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vector_reduce.h"
 
 namespace onward {
@@ -203,13 +204,9 @@ class ReduceKernel : public BoundKernel {
 
   template <typename Task>
   void ForAll(int64_t tasks, Task task) const {
-    const int threads = static_cast<int>(std::min<int64_t>(threads_, tasks));
-    if (threads <= 1) {
-      for (int64_t t = 0; t < tasks; ++t) task(t);
-      return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t) task(t);
+    ParallelRows(tasks, 1, threads_, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) task(t);
+    });
   }
 
   // Partial results lie as [outer, block, k].

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/parallel.h"
+
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
@@ -150,12 +152,9 @@ void StridedCopy::Run(int threads) const {
   if (tasks_ == 0) return;
   const double bytes = static_cast<double>(tasks_) * static_cast<double>(task_bytes_);
   const int team = static_cast<int>(std::min<int64_t>(UsefulThreads(threads, bytes), tasks_));
-  if (team <= 1) {
-    for (int64_t task = 0; task < tasks_; ++task) RunTask(task);
-    return;
-  }
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t task = 0; task < tasks_; ++task) RunTask(task);
+  ParallelRows(tasks_, 1, team, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) RunTask(task);
+  });
 }
 
 }  // namespace onward

@@ -1,7 +1,5 @@
 #include "kernels/onednn/engine.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
+#include "kernels/threads/team.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace onward::onednn {
@@ -111,23 +110,6 @@ std::optional<Layout> FromView(const Layout& seen, const View& view) {
   for (const Layout::Block& b : seen.blocks) out.blocks.push_back({rename(b.axis), b.size});
   return out;
 }
-
-class ThreadScope {
- public:
-  explicit ThreadScope(int threads) : before_(omp_get_max_threads()) {
-    if (threads != before_) omp_set_num_threads(threads);
-    now_ = threads;
-  }
-  ~ThreadScope() {
-    if (now_ != before_) omp_set_num_threads(before_);
-  }
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
-
- private:
-  int before_;
-  int now_ = 0;
-};
 
 const TensorType* TypeOf(const KernelCall& call, const Operand& operand) {
   return operand.output ? call.outputs[operand.index] : call.inputs[operand.index];
@@ -244,7 +226,7 @@ class OneDnnKernel : public BoundKernel {
   explicit OneDnnKernel(int threads) : threads_(threads) {}
   absl::Status Run() override {
     for (const auto& [data, bytes] : cleared) std::memset(data, 0, bytes);
-    const ThreadScope scope(threads_);
+    const TeamSizeScope size(threads_);
     return primitive.Run();
   }
   BoundPrimitive primitive;
@@ -348,7 +330,7 @@ absl::Status OnlyFilledFloats(const KernelCall& call) {
 }
 
 absl::Status Guarded(int threads, const std::function<void()>& make) {
-  const ThreadScope scope(threads);
+  const TeamSizeScope size(threads);
   try {
     make();
   } catch (const dnnl::error& e) {

@@ -127,7 +127,7 @@ dnnl::memory::dims ToDnnl(absl::Span<const int64_t> dims);
 // an empty sum as it was).
 absl::Status OnlyFilledFloats(const KernelCall& call);
 
-// Runs `make` with OpenMP set to `threads` on the calling thread, as oneDNN
+// Runs `make` with a team of `threads` on the calling thread, as oneDNN
 // cuts its work when a descriptor is made; exceptions become Unimplemented.
 absl::Status Guarded(int threads, const std::function<void()>& make);
 
@@ -138,7 +138,7 @@ class BoundPrimitive {
   // Adds an argument. `data` outlives this.
   void Bind(int argument, const dnnl::memory::desc& desc, void* data);
   void Set(dnnl::primitive primitive) { primitive_ = std::move(primitive); }
-  // On the calling thread's OpenMP team.
+  // On the calling thread's team.
   absl::Status Run();
 
  private:

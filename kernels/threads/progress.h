@@ -1,6 +1,6 @@
 // A counter that one thread raises and others wait for.
-#ifndef ONWARD_BACKEND_RUNTIME_PROGRESS_H_
-#define ONWARD_BACKEND_RUNTIME_PROGRESS_H_
+#ifndef ONWARD_KERNELS_THREADS_PROGRESS_H_
+#define ONWARD_KERNELS_THREADS_PROGRESS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -9,7 +9,11 @@ namespace onward {
 
 // Publishing takes no lock and, while nobody sleeps, no system call. A waiter
 // spins briefly (a hand-over between running threads takes less than a
-// microsecond) and then sleeps, so that a shared core does no harm.
+// microsecond) and then sleeps: up to some 100 microseconds where the process has its
+// cores to itself, a few where its threads are found to be put off them, so that a
+// shared core does no harm.
+//
+// Values are compared by their difference, so that a counter may run past 2^31.
 class Progress {
  public:
   // Raises the counter to `value` (it never falls) and wakes waiters.
@@ -31,4 +35,4 @@ class Progress {
 
 }  // namespace onward
 
-#endif  // ONWARD_BACKEND_RUNTIME_PROGRESS_H_
+#endif  // ONWARD_KERNELS_THREADS_PROGRESS_H_
