@@ -257,7 +257,7 @@ class Executor::Machine {
   }
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step,
-                                                        const PlanDevice& device, int arena,
+                                                        const PlanProgram& program, int arena,
                                                         int feed_set) {
     const Kernel* kernel = FindKernel(step);
     if (kernel == nullptr) {
@@ -267,7 +267,7 @@ class Executor::Machine {
     call.op = step.op;
     call.attributes = &step.attributes;
     call.constants = step.constants;
-    call.threads = device.threads_per_lane;
+    call.threads = program.threads;
     KernelMemory memory;
     const auto add = [&](const std::vector<int>& buffers, std::vector<const TensorType*>* types,
                          std::vector<TensorView>* views) {
@@ -279,9 +279,9 @@ class Executor::Machine {
     };
     add(step.inputs, &call.inputs, &memory.inputs);
     add(step.outputs, &call.outputs, &memory.outputs);
-    memory.scratch = arenas_[&device - plan_.devices.data()][arena].data() + step.scratch_offset;
+    memory.scratch = arenas_[program.device][arena].data() + step.scratch_offset;
     Execution execution;
-    execution.threads = device.threads_per_lane;
+    execution.threads = program.threads;
     absl::StatusOr<std::unique_ptr<BoundKernel>> bound = kernel->prepare(call, memory, execution);
     if (!bound.ok()) {
       return Annotate(bound.status(), absl::StrCat(step.kernel, " for '", step.source, "'"));
@@ -301,8 +301,7 @@ class Executor::Machine {
 
   absl::StatusOr<std::unique_ptr<BoundProgram>> BindProgram(const PlanProgram& program, int arena) {
     auto bound = std::make_unique<BoundProgram>();
-    const PlanDevice& device = plan_.devices[program.device];
-    const TeamSizeScope size(device.threads_per_lane);
+    const TeamSizeScope size(program.threads);
     for (const PlanStep& step : program.steps) {
       BoundStep out;
       out.collective = step.stream == PlanStep::Stream::kCollective;
@@ -312,7 +311,7 @@ class Executor::Machine {
       bound->has_collectives |= out.collective && beside;
       const int sets = FeedSets(step);
       for (int set = 0; set < sets && !out.collective; ++set) {
-        ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, device, arena, set));
+        ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, program, arena, set));
         out.kernels.push_back(std::move(kernel));
       }
       bound->steps.push_back(std::move(out));
@@ -578,7 +577,9 @@ class Executor::Machine {
     for (int i = task.begin; i < task.end; ++i) {
       BoundStep& step = program.steps[i];
       if (step.collective) {
-        if (plan_.devices.size() < 2) RunAlone(lane.device, collectives++);
+        if (plan_.devices.size() < 2) {
+          RunAlone(lane.device, collectives++, task.program->threads);
+        }
         continue;
       }
       if (step.wait >= 0 && plan_.devices.size() > 1 &&
@@ -606,10 +607,12 @@ class Executor::Machine {
   }
 
   // On a single device there is nothing to wait for.
-  void RunAlone(int device, int collective) {
-    for (const TreeReduction& r : collective_lanes_[device]->work[collective].reductions) {
-      r.Run(0, 1);
-    }
+  void RunAlone(int device, int collective, int threads) {
+    const std::vector<TreeReduction>& reductions =
+        collective_lanes_[device]->work[collective].reductions;
+    ForTeam(threads, [&](int part) {
+      for (const TreeReduction& r : reductions) r.Run(part, threads);
+    });
   }
 
   void RunCollectives(CollectiveLane& lane) {

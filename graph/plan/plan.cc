@@ -126,7 +126,7 @@ std::string ToText(const Plan& plan) {
     const PlanProgram& program = plan.programs[p];
     absl::StrAppend(&out, "program ", p, " on ", ToString(plan.devices[program.device].device),
                     program.tail ? ", tail" : absl::StrCat(", shards of ", program.shard_size),
-                    ", arena ", program.arena_bytes, " bytes\n");
+                    ", ", program.threads, " threads, arena ", program.arena_bytes, " bytes\n");
     for (size_t i = 0; i < program.steps.size(); ++i) {
       AppendStep(plan, program.steps[i], static_cast<int>(i), &out);
     }

@@ -70,6 +70,9 @@ struct PlanProgram {
   int device = 0;
   int64_t shard_size = -1;  // samples of the shard that it runs; -1 for a tail
   bool tail = false;
+  // On which its kernels run: those of a lane; for a tail, when no other lane has
+  // anything to do, all of the device's.
+  int threads = 1;
   std::vector<PlanStep> steps;
   // Buffers that hold the values which cross shards when the program ends, by index.
   std::vector<int> crossing;

@@ -49,6 +49,7 @@ class ProgramPlanner {
     program_.device = device_;
     program_.shard_size = shard_size;
     program_.tail = tail;
+    program_.threads = share_.threads_per_lane * (tail ? share_.lanes : 1);
     FindHints();
     for (Node* node : Schedule(graph_, share_.device)) {
       RETURN_IF_ERROR(node->op().collective ? AddCollective(*node) : AddNode(*node));
@@ -198,7 +199,7 @@ class ProgramPlanner {
     call.inputs = {&slots_[from].buffer.type};
     call.outputs = {&slots_[to].buffer.type};
     call.constants = {nullptr};
-    call.threads = share_.threads_per_lane;
+    call.threads = program_.threads;
     ASSIGN_OR_RETURN(const KernelChoice choice, kernels_.Choose(share_.device, call));
     PlanStep step;
     step.op = op;
@@ -227,7 +228,7 @@ class ProgramPlanner {
     KernelCall call;
     call.op = node.op().id();
     call.attributes = &node.attributes;
-    call.threads = share_.threads_per_lane;
+    call.threads = program_.threads;
     std::vector<TensorType> in(node.num_inputs());
     std::vector<TensorType> out(node.num_outputs());
     for (int i = 0; i < node.num_inputs(); ++i) {
