@@ -66,22 +66,24 @@ class Executor::Machine {
     for (auto& p : compute_done_) p->Reset();
     for (auto& p : ready_) p->Reset();
     for (auto& c : collective_lanes_) {
+      c->begun.store(0, std::memory_order_relaxed);
       c->arrived.Reset();
       c->reduced.Reset();
       c->done.Reset();
     }
     ++generation_;
-    if (!threaded_) {
+    start_.Publish(generation_);
+    {
       const TeamSizeScope size(lanes_[0]->threads);
       const FlushDenormals flush(lanes_[0]->threads);
       RunLane(*lanes_[0]);
-    } else {
-      start_.Publish(generation_);
-      const std::atomic<bool> never{false};
-      for (auto& lane : lanes_) lane->finished.WaitFor(generation_, never);
-      for (auto& c : collective_lanes_) {
-        if (c->thread.joinable()) c->finished.WaitFor(generation_, never);
-      }
+    }
+    const std::atomic<bool> never{false};
+    for (auto& lane : lanes_) {
+      if (lane->thread.joinable()) lane->finished.WaitFor(generation_, never, !crowded_);
+    }
+    for (auto& c : collective_lanes_) {
+      if (c->thread.joinable()) c->finished.WaitFor(generation_, never, !crowded_);
     }
     for (auto& lane : lanes_) RETURN_IF_ERROR(lane->status);
     return absl::OkStatus();
@@ -314,6 +316,9 @@ class Executor::Machine {
         ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel, BindStep(step, program, arena, set));
         out.kernels.push_back(std::move(kernel));
       }
+      if (out.collective && beside && !step.waits.empty()) {
+        bound->steps[step.waits[0]].awaited = true;
+      }
       bound->steps.push_back(std::move(out));
     }
     return bound;
@@ -463,9 +468,11 @@ class Executor::Machine {
   }
 
   void StartThreads() {
-    threaded_ = lanes_.size() > 1;
-    if (!threaded_) return;
+    int threads = plan_.devices.size() < 2 ? 0 : static_cast<int>(collective_lanes_.size());
+    for (const auto& lane : lanes_) threads += lane->threads;
+    crowded_ = threads > CoresOfThisProcess();
     for (auto& lane : lanes_) {
+      if (lane->index == 0) continue;  // the caller's
       lane->thread = std::thread([this, l = lane.get()] {
         const TeamSizeScope size(l->threads);
         const FlushDenormals flush(l->threads);
@@ -479,7 +486,7 @@ class Executor::Machine {
     for (auto& lane : collective_lanes_) {
       lane->thread = std::thread([this, l = lane.get()] {
         const FlushDenormals flush(1);
-        for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
+        for (int32_t g = 1; start_.WaitFor(g, quit_, !crowded_) && !quit_.load(); ++g) {
           RunCollectives(*l);
           l->finished.Publish(g);
         }
@@ -572,8 +579,7 @@ class Executor::Machine {
   absl::Status RunProgram(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
     BoundProgram& program = *task.bound;
     const int feed_set = task.feed_slot * options_.feed_sets + set_;
-    Progress* done = program.has_collectives ? compute_done_[lane.device].get() : nullptr;
-    int collectives = 0;  // so far
+    int collectives = 0;  // that are done
     for (int i = task.begin; i < task.end; ++i) {
       BoundStep& step = program.steps[i];
       if (step.collective) {
@@ -583,7 +589,7 @@ class Executor::Machine {
         continue;
       }
       if (step.wait >= 0 && plan_.devices.size() > 1 &&
-          !collective_lanes_[lane.device]->done.WaitFor(step.wait + 1, stop_)) {
+          !FinishCollectives(*collective_lanes_[lane.device], step.wait, &collectives)) {
         return absl::OkStatus();  // another lane has failed, and says why
       }
       BoundKernel& kernel =
@@ -601,7 +607,7 @@ class Executor::Machine {
         // What data can cause is a wrong index or label; the rest is a fault of ours.
         return absl::IsInternal(told) ? told : WithExitCode(told, ExitCode::kData);
       }
-      if (done != nullptr) done->Publish(i + 1);
+      if (step.awaited) compute_done_[lane.device]->Publish(i + 1);
     }
     return absl::OkStatus();
   }
@@ -616,28 +622,49 @@ class Executor::Machine {
   }
 
   void RunCollectives(CollectiveLane& lane) {
-    const int devices = static_cast<int>(plan_.devices.size());
+    if (!ready_[lane.device]->WaitFor(1, stop_, !crowded_)) return;
     std::vector<TraceEvent>* trace = TraceOf(lanes_.size() + lane.device);
-    if (!ready_[lane.device]->WaitFor(1, stop_)) return;
-    int32_t number = 0;
-    for (CollectiveLane::Work& work : lane.work) {
-      ++number;
-      if (work.wait >= 0 && !compute_done_[lane.device]->WaitFor(work.wait + 1, stop_)) return;
-      lane.arrived.Publish(number);
-      for (auto& other : collective_lanes_) {
-        if (!other->arrived.WaitFor(number, stop_)) return;
-      }
-      const int64_t begin = trace != nullptr ? Now() : 0;
-      for (const TreeReduction& r : work.reductions) r.Run(lane.device, devices);
-      if (trace != nullptr && trace->size() < trace->capacity()) {
-        trace->push_back({lane.device, -1, -1, work.step, -1, begin, Now()});
-      }
-      lane.reduced.Publish(number);
-      for (auto& other : collective_lanes_) {
-        if (!other->reduced.WaitFor(number, stop_)) return;
-      }
-      lane.done.Publish(work.step + 1);
+    for (int number = 0; number < static_cast<int>(lane.work.size()); ++number) {
+      const int wait = lane.work[number].wait;
+      if (wait >= 0 && !compute_done_[lane.device]->WaitFor(wait + 1, stop_, !crowded_)) return;
+      if (!RunCollective(lane, number, trace)) return;
     }
+  }
+
+  // The collectives up to `step`, of which `*number` are done. False once `stop_` is set.
+  bool FinishCollectives(CollectiveLane& lane, int step, int* number) {
+    std::vector<TraceEvent>* trace = TraceOf(lanes_.size() + lane.device);
+    for (; *number < static_cast<int>(lane.work.size()); ++*number) {
+      if (lane.work[*number].step > step) return true;
+      if (!RunCollective(lane, *number, trace)) return false;
+    }
+    return true;
+  }
+
+  // Collective `number` of a device, by whichever thread comes first; the other one waits.
+  // REQUIRES: those before it are done.
+  bool RunCollective(CollectiveLane& lane, int number, std::vector<TraceEvent>* trace) {
+    const CollectiveLane::Work& work = lane.work[number];
+    int before = number;
+    if (!lane.begun.compare_exchange_strong(before, number + 1)) {
+      return lane.done.WaitFor(work.step + 1, stop_, !crowded_);
+    }
+    const int devices = static_cast<int>(plan_.devices.size());
+    lane.arrived.Publish(number + 1);
+    for (auto& other : collective_lanes_) {
+      if (!other->arrived.WaitFor(number + 1, stop_, !crowded_)) return false;
+    }
+    const int64_t begin = trace != nullptr ? Now() : 0;
+    for (const TreeReduction& r : work.reductions) r.Run(lane.device, devices);
+    if (trace != nullptr && trace->size() < trace->capacity()) {
+      trace->push_back({lane.device, -1, -1, work.step, -1, begin, Now()});
+    }
+    lane.reduced.Publish(number + 1);
+    for (auto& other : collective_lanes_) {
+      if (!other->reduced.WaitFor(number + 1, stop_, !crowded_)) return false;
+    }
+    lane.done.Publish(work.step + 1);
+    return true;
   }
 
   Plan plan_;
@@ -660,7 +687,7 @@ class Executor::Machine {
   int32_t generation_ = 0;
   std::atomic<bool> stop_{false};
   std::atomic<bool> quit_{false};
-  bool threaded_ = false;
+  bool crowded_ = false;  // fewer cores than threads: who waits leaves its core to others
   int set_ = 0;
   bool tracing_ = false;
   std::vector<std::vector<TraceEvent>> trace_;  // by lane, then collective lane

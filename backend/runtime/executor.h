@@ -52,9 +52,9 @@ class ScalarFeed {
 };
 
 // Everything bound: memory, kernels, threads. A device has one host thread per lane
-// and, where it takes part in collectives, one for those; a plan with one lane in
-// all runs on the caller's thread. A step allocates nothing, takes no lock between
-// kernels and looks nothing up.
+// and, where it takes part in collectives, one for those; the first lane of all runs on
+// the thread that calls Run. A step allocates nothing, takes no lock between kernels and
+// looks nothing up.
 class Executor {
  public:
   // The store must hold the plan's states (StateStore::Add) and, like the table,

@@ -2,6 +2,7 @@
 #ifndef ONWARD_BACKEND_RUNTIME_LANES_H_
 #define ONWARD_BACKEND_RUNTIME_LANES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -20,7 +21,8 @@ struct BoundStep {
   // One per feed set where the step reads a feed, else one.
   std::vector<std::unique_ptr<BoundKernel>> kernels;
   bool collective = false;
-  int wait = -1;  // step on the other stream
+  bool awaited = false;  // by a collective
+  int wait = -1;         // step on the other stream
 };
 
 struct BoundProgram {
@@ -61,7 +63,8 @@ struct Lane {
   std::thread thread;
 };
 
-// The collectives of one device, in order.
+// The collectives of one device, in order. Its thread runs each as soon as its inputs are
+// there; compute, when it has to wait for one that has not begun, runs it itself.
 struct CollectiveLane {
   int device;
   struct Work {
@@ -70,9 +73,10 @@ struct CollectiveLane {
     std::vector<TreeReduction> reductions;
   };
   std::vector<Work> work;
-  Progress arrived;  // collectives whose inputs are ready on this device
-  Progress reduced;  // collectives whose part this device has done
-  Progress done;     // steps: waited for by compute
+  std::atomic<int> begun{0};  // of `work`
+  Progress arrived;           // collectives whose inputs are ready on this device
+  Progress reduced;           // collectives whose part this device has done
+  Progress done;              // steps: waited for by compute
   Progress finished;
   std::thread thread;
 };

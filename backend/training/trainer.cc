@@ -1,7 +1,5 @@
 #include "backend/training/trainer.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -11,16 +9,10 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/export.h"
+#include "kernels/threads/team.h"
 
 namespace onward {
 namespace {
-
-int CoresOfThisProcess() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 OptimizerSpec OptimizerSpecOf(const OptimizerConfig& given) {
   const OptimizerConfig config = ResolveOptimizer(given);

@@ -55,13 +55,13 @@ void Progress::Wake() {
   syscall(SYS_futex, Address(value_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-bool Progress::WaitFor(int32_t value, const std::atomic<bool>& stop) {
-  const int most = spins.load(std::memory_order_relaxed);
+bool Progress::WaitFor(int32_t value, const std::atomic<bool>& stop, bool spin) {
+  const int most = spin ? spins.load(std::memory_order_relaxed) : 1;
   for (int i = 0; i < most; ++i) {
     if (Reached(value_.load(std::memory_order_acquire), value)) return true;
     Pause();
   }
-  Adapt();
+  if (spin) Adapt();
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   for (;;) {
     const int32_t now = value_.load(std::memory_order_seq_cst);

@@ -20,8 +20,10 @@ class Progress {
   void Publish(int32_t value);
   int32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // Returns true once the counter is at least `value`; false once `stop` is set.
-  bool WaitFor(int32_t value, const std::atomic<bool>& stop);
+  // Returns true once the counter is at least `value`; false once `stop` is set. Sleeps
+  // at once where not told to `spin` before: for long waits, and where somebody else
+  // needs the core.
+  bool WaitFor(int32_t value, const std::atomic<bool>& stop, bool spin = true);
 
   // Wakes sleepers without raising the counter (after `stop` has been set).
   void Wake();

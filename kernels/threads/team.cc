@@ -1,5 +1,8 @@
 #include "kernels/threads/team.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -109,6 +112,13 @@ Team& Own() {
 }
 
 }  // namespace
+
+int CoresOfThisProcess() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
 
 int TeamSize() { return here.size; }
 

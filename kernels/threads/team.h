@@ -10,6 +10,9 @@
 
 namespace onward {
 
+// Cores that this process may run on.
+int CoresOfThisProcess();
+
 // How many threads a region of this thread has, where it does not say so itself: for
 // oneDNN, which cuts its work by it, also when it makes a primitive. Default: 1.
 int TeamSize();
