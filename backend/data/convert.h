@@ -38,6 +38,7 @@ class Converter {
   enum class Path { kCopy, kTable, kFloat, kDouble, kInt, kOneHot, kFromOneHot };
 
   void BuildTable();
+  void FindLines();
   bool ConvertRow(const void* row, char* to);
   bool TableRow(const uint8_t* row, char* to) const;
   template <typename C>
@@ -55,7 +56,10 @@ class Converter {
   bool scaled_ = false;
   int64_t from_elements_ = 0;
   int64_t to_bytes_ = 0;
-  std::vector<char> table_;            // 256 values of the batch's type per channel
+  std::vector<char> table_;  // 256 values of the batch's type per channel
+  // Per channel a factor and a shift that make the same floats of bytes as the table does,
+  // to the bit: arithmetic on vectors is quicker. Empty: there are none.
+  std::vector<std::pair<double, double>> lines_;
   std::vector<uint8_t> table_bad_;     // 256 flags per channel; empty: none is bad
   std::vector<double> scale_, shift_;  // one each, or for inner = 1 repeated over a block
   std::vector<char> permute_scratch_;
