@@ -123,6 +123,71 @@ class CommandTest(unittest.TestCase):
         self.assertIn("early stopping", text)
         self.assertIn("given back", text)
 
+    def test_cifar_files_hold_their_labels(self):
+        loss = ["--loss", "sparse_categorical_crossentropy"]
+        for name in ("data_batch_1.bin", "data_batch_2.bin"):
+            with open(name, "wb") as f:
+                for i in range(32):
+                    f.write(bytes([i % CLASSES]) + noise(64, i) * 48)
+        for prefix in ("", "input_layer="):
+            text = self.run_onward(
+                "train", CNN, "--data", prefix + "data_batch_1.bin,data_batch_2.bin", *loss,
+                "--validation-data", prefix + "data_batch_2.bin", "--rescale", "1/255", "--metrics",
+                "accuracy", "--batch-size", "32")
+            self.assertIn("data_batch_1.bin: 'labels' is taken as the labels", text)
+            self.assertIn("val_accuracy", text)
+        error = self.run_onward("train", MODEL, "--data", "train-images.gz", *loss, code=2)
+        self.assertIn("--labels is missing", error)
+        self.assertIn("CIFAR's batches", error)
+
+    def test_notes_are_those_of_the_command(self):
+        data = ["--data", "test-images.gz", "--rescale", "1/255"]
+        loss = ["--labels", "test-labels.gz", "--loss", "sparse_categorical_crossentropy"]
+        trained = self.run_onward("train", MODEL, *data, *loss)
+        evaluated = self.run_onward("evaluate", MODEL, *data, *loss)
+        predicted = self.run_onward("predict", MODEL, *data, "-o", "p.npy")
+        self.assertIn("1 Dropout node draws a mask\n", trained)
+        self.assertIn("Softmax", trained)
+        self.assertIn("Softmax", evaluated)
+        for text in (evaluated, predicted):
+            self.assertNotIn("Dropout", text)
+
+    def test_a_learning_rate_that_changes_is_shown(self):
+        words = ["--reduce-lr-on-plateau", "--reduce-lr-patience", "0", "--early-stopping",
+                 "--patience", "2", "--learning-rate", "0.5"]
+        text = self.train(*words, epochs="30")
+        lowered, stopped = text.rfind("learning rate lowered"), text.find("early stopping")
+        self.assertGreater(lowered, 0)
+        self.assertGreater(stopped, lowered)
+        lines = text.splitlines()
+        at = next(i for i, line in enumerate(lines) if "lowered to 0.25" in line)
+        self.assertIn("  learning rate 0.5  ", lines[at - 1])
+        self.assertIn("  learning rate 0.25  ", lines[at + 1])
+        self.assertNotIn("learning rate", self.train())
+        # 150 samples in batches of 32: the epochs' last steps are those before 5, 10, 15.
+        events = [json.loads(line) for line in self.train(
+            "--schedule", "linear", "--learning-rate", "0.0015", "--json").splitlines()]
+        rates = [e["learning_rate"] for e in events if e["event"] == "epoch"]
+        for rate, expected in zip(rates, (0.0011, 0.0006, 0.0001)):
+            self.assertAlmostEqual(rate, expected)
+        self.assertEqual(len(rates), 3)
+
+    def test_a_reader_that_goes_away_does_not_end_training(self):
+        self.train("--output", "whole.onnx", "--threads", "1")
+        with subprocess.Popen(
+                [ONWARD, "train", MODEL, "--data", "train-images.gz", "--labels",
+                 "train-labels.gz", "--rescale", "1/255", "--loss",
+                 "sparse_categorical_crossentropy", "--optimizer", "adam", "--metrics", "accuracy",
+                 "--epochs", "3", "--batch-size", "32", "--seed", "1", "--threads", "1",
+                 "--output", "unread.onnx"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            process.stdout.close()
+            errors = process.stderr.read()
+            self.assertEqual((process.wait(timeout=60), errors), (0, ""))
+        with open("whole.onnx", "rb") as a, open("unread.onnx", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
     def test_accumulation_counts_batches_per_step(self):
         text = self.train("--accumulate", "2", epochs="1")
         self.assertIn("3 steps", text)
@@ -161,7 +226,12 @@ class CommandTest(unittest.TestCase):
                                "--devices", "cpu:0,cpu:1", "-o", "plan.onnx")
         self.assertIn("all-reduce 0", text)
         self.assertGreater(os.path.getsize("plan.onnx"), 0)
-        self.assertIn("Gemm", self.run_onward("inspect", MODEL))
+        for model in (MODEL, CNN):
+            text = self.run_onward("inspect", model)
+            self.assertIn("Gemm", text)
+            outputs = [line for line in text.splitlines() if line.startswith("  output  ")]
+            self.assertEqual(len(outputs), 1)
+            self.assertTrue(outputs[0].endswith("  float32[batch, 10]"), outputs)
 
     def test_every_stage_of_the_walk_is_dumped(self):
         stages = ["import", "training", "loss", "gradients", "optimizer", "simplified", "fused",

@@ -49,7 +49,7 @@ class DatasetReader {
     if (spec_.data.empty()) return UsageError("no data is named");
     ASSIGN_OR_RETURN(const std::vector<DataSource> sources, ParseSources(spec_.data));
     RETURN_IF_ERROR(CheckNames(sources));
-    if (sources[0].name.empty()) {
+    if (sources[0].name.empty() || NamesTheOnlyInput(sources)) {
       RETURN_IF_ERROR(ReadUnnamed(sources));
     } else {
       RETURN_IF_ERROR(ReadNamed(sources));
@@ -81,6 +81,15 @@ class DatasetReader {
   bool IsInput(const std::string& name) const {
     return std::any_of(spec_.inputs.begin(), spec_.inputs.end(),
                        [&](const InputSpec& input) { return input.name == name; });
+  }
+
+  // A name that leaves no choice: the files are read as if they had none, with the
+  // labels in them.
+  bool NamesTheOnlyInput(const std::vector<DataSource>& sources) const {
+    return spec_.inputs.size() == 1 &&
+           std::all_of(sources.begin(), sources.end(), [&](const DataSource& s) {
+             return s.name == spec_.inputs[0].name && s.array.empty() == sources[0].array.empty();
+           });
   }
 
   std::string InputsText() const {

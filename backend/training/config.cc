@@ -133,10 +133,16 @@ absl::Status Share(absl::string_view flag, double value) {
                                  : UsageError(flag, " ", value, ": must be at least 0 and below 1");
 }
 
-// One npz may hold inputs and labels together.
-bool HoldsAll(const std::vector<NamedFile>& files) {
-  return files.size() == 1 && files[0].name.empty() &&
-         absl::EndsWithIgnoreCase(files[0].path, ".npz");
+// Whether these files may carry labels of their own. What a file is is told when it is
+// read; an .npy is one array, and files for several inputs have no room for labels.
+bool MayHoldLabels(const std::vector<NamedFile>& files) {
+  for (const NamedFile& file : files) {
+    const bool array = absl::EndsWithIgnoreCase(file.path, ".npy") ||
+                       absl::EndsWithIgnoreCase(file.path, ".npy.gz");
+    const bool joined = file.name.empty() || file.name == files[0].name;
+    if (array || !joined) return false;
+  }
+  return !files.empty();
 }
 
 absl::Status CheckData(const RunConfig& c, Command command) {
@@ -155,8 +161,8 @@ absl::Status CheckData(const RunConfig& c, Command command) {
     return UsageError("--validation-labels without --validation-data");
   }
   if (!c.validation_data.empty() && !c.labels.empty() && c.validation_labels.empty() &&
-      !HoldsAll(c.validation_data)) {
-    return UsageError("--validation-labels is missing: training has --labels");
+      !MayHoldLabels(c.validation_data)) {
+    return UsageError("--validation-labels is missing: training has --labels; ", kOwnLabelsAdvice);
   }
   const absl::StatusOr<double> rescale = ParseRescale(c.rescale);
   if (!rescale.ok()) return Annotate(rescale.status(), "--rescale");
@@ -200,10 +206,10 @@ absl::Status CheckLoss(const RunConfig& c, Command command) {
                             loss.kind != LossKind::kModelFile;
   if (c.labels.empty() && (needs_labels || !c.metrics.empty()) &&
       (command == Command::kTrain || command == Command::kEvaluate)) {
-    if (!HoldsAll(c.data)) {
+    if (!MayHoldLabels(c.data)) {
       return UsageError(
           "--labels is missing: ", needs_labels ? absl::StrCat("--loss ", loss.name) : "--metrics",
-          " compares with labels");
+          " compares with labels; ", kOwnLabelsAdvice);
     }
   }
   return absl::OkStatus();

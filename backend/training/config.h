@@ -34,6 +34,11 @@ struct NamedFile {
   bool operator==(const NamedFile& o) const { return name == o.name && path == o.path; }
 };
 
+// Ends the errors of missing labels.
+inline constexpr char kOwnLabelsAdvice[] =
+    "only CIFAR's batches, and .npz and .csv files that call them labels, label, fine_labels, y, "
+    "target, targets or class, hold their own";
+
 // ---- losses
 
 enum class LossKind {

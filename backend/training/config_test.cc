@@ -112,12 +112,26 @@ TEST(Validate, AcceptsAPlainRun) {
   EXPECT_TRUE(Validate(inspect, Command::kInspect).ok());
 }
 
-TEST(Validate, OneNpzMayHoldTheLabels) {
+TEST(Validate, FilesMayHoldTheLabels) {
   RunConfig config = TrainConfig();
   config.labels.clear();
+  EXPECT_THAT(std::string(Validate(config, Command::kTrain).message()),
+              ::testing::HasSubstr("only CIFAR's batches, and .npz and .csv files"));
+  for (const std::vector<NamedFile>& data :
+       std::vector<std::vector<NamedFile>>{{{"", "all.npz"}},
+                                           {{"", "data_batch_1.bin"}, {"", "data_batch_2.bin"}},
+                                           {{"x", "data_batch_1"}, {"", "data_batch_2"}},
+                                           {{"", "table.csv"}}}) {
+    config.data = data;
+    EXPECT_TRUE(Validate(config, Command::kTrain).ok()) << data[0].path;
+    config.validation_data = data;
+    config.labels = {{"", "y.npy"}};
+    EXPECT_TRUE(Validate(config, Command::kTrain).ok()) << data[0].path;
+    config.validation_data.clear();
+    config.labels.clear();
+  }
+  config.data = {{"a", "a.npz"}, {"b", "b.npz"}};
   EXPECT_FALSE(Validate(config, Command::kTrain).ok());
-  config.data = {{"", "all.npz"}};
-  EXPECT_TRUE(Validate(config, Command::kTrain).ok());
 }
 
 // Every refusal names the flag.
@@ -222,7 +236,10 @@ TEST(Validate, RefusesWhatCannotBe) {
       {"--monitor val_loss needs", [](RunConfig* c) { c->monitor = "val_loss"; }},
       {"--save-every needs", [](RunConfig* c) { c->save_every = 10; }},
       {"--resume needs", [](RunConfig* c) { c->resume = ResumeMode::kAuto; }},
-      {"did you mean 'gradients'?", [](RunConfig* c) { c->dump = {"all", "gradient"}; }},
+      {"did you mean 'gradients'?",
+       [](RunConfig* c) {
+         c->dump = {"all", "gradient"};
+       }},
       {"never written over", [](RunConfig* c) { c->output = c->model; }},
   };
   for (const Row& row : rows) {

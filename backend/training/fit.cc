@@ -133,6 +133,9 @@ class FitLoop {
       return WithExitCode(std::move(told), ExitCode::kDiverged);
     }
     ++step_;
+    if (progress() != nullptr && (plateau_.has_value() || !IsConstant(config_.schedule))) {
+      progress()->LearningRate(rate);
+    }
     return config_.trace.empty() ? absl::OkStatus() : Trace(batch.rows());
   }
 
@@ -208,6 +211,11 @@ class FitLoop {
     }
     best_now_ = false;
     bool stop = false;
+    std::optional<double> lowered;
+    if (plateau_.has_value()) {
+      const double scheduled = LearningRateAt(config_.schedule, rate_, step_, total_steps_);
+      if (plateau_->OnEpochEnd(value, scheduled)) lowered = plateau_->Apply(scheduled);
+    }
     if (stopping_.has_value()) {
       const EarlyStopping::Decision decision = stopping_->OnEpochEnd(epoch_, value);
       best_now_ = decision.best;
@@ -218,11 +226,9 @@ class FitLoop {
                                      config_.patience, " epochs"));
       }
     }
-    if (plateau_.has_value() &&
-        plateau_->OnEpochEnd(value, LearningRateAt(config_.schedule, rate_, step_, total_steps_))) {
-      said_.push_back(absl::StrCat("learning rate lowered to ",
-                                   FormatNumber(plateau_->Apply(LearningRateAt(
-                                       config_.schedule, rate_, step_, total_steps_)))));
+    // With a lower rate nothing trains any more where the run ends here.
+    if (lowered.has_value() && !stop && epoch_ + 1 < config_.epochs) {
+      said_.push_back(absl::StrCat("learning rate lowered to ", FormatLearningRate(*lowered)));
     }
     return stop;
   }

@@ -54,6 +54,8 @@ std::string FormatNumber(double value) {
   return absl::StrFormat("%.4f", value);
 }
 
+std::string FormatLearningRate(double rate) { return absl::StrFormat("%.4g", rate); }
+
 std::string FormatSeconds(double seconds) {
   if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e15)));
@@ -157,10 +159,18 @@ double ProgressLine::SecondsLeft(double now) const {
   return rest + epoch * static_cast<double>(epochs_ - epoch_);
 }
 
+std::string ProgressLine::Numbers(const NamedNumbers& numbers) const {
+  std::string out = FormatNumbers(numbers);
+  if (learning_rate_.has_value()) {
+    absl::StrAppend(&out, "  learning rate ", FormatLearningRate(*learning_rate_));
+  }
+  return out;
+}
+
 void ProgressLine::Draw(const NamedNumbers& numbers, double now) {
   const std::string front = absl::StrCat("epoch ", epoch_, "/", epochs_, " ");
-  std::string back = absl::StrCat(" ", step_, "/", steps_, FormatNumbers(numbers), "  ",
-                                  FormatRate(SamplesPerSecond()));
+  std::string back =
+      absl::StrCat(" ", step_, "/", steps_, Numbers(numbers), "  ", FormatRate(SamplesPerSecond()));
   const double left = SecondsLeft(now);
   if (left >= 0) absl::StrAppend(&back, "  ", FormatSeconds(left), " left");
   // The last column stays free: some terminals wrap when it is written.
@@ -177,8 +187,8 @@ void ProgressLine::Draw(const NamedNumbers& numbers, double now) {
 void ProgressLine::WriteEpoch(const NamedNumbers& numbers, double now) {
   std::string line = absl::StrCat(
       "epoch ", epoch_, "/", epochs_, "  ", step_, steps_ == step_ ? "" : "/",
-      steps_ == step_ ? "" : absl::StrCat(steps_), " steps  ", FormatSeconds(now - begun_),
-      FormatNumbers(numbers), "  ", FormatRate(SamplesPerSecond()));
+      steps_ == step_ ? "" : absl::StrCat(steps_), steps_ == 1 ? " step  " : " steps  ",
+      FormatSeconds(now - begun_), Numbers(numbers), "  ", FormatRate(SamplesPerSecond()));
   const double left = SecondsLeft(now);
   if (!last_ && left >= 0) absl::StrAppend(&line, "  ", FormatSeconds(left), " left");
   if (drawn_) write_("\r\x1b[K");
@@ -198,6 +208,7 @@ void ProgressLine::WriteJsonEpoch(const NamedNumbers& numbers, double now) {
       {"samples_per_second", SamplesPerSecond()},
       {"metrics", nlohmann::ordered_json::object()},
   };
+  if (learning_rate_.has_value()) object["learning_rate"] = *learning_rate_;
   const double left = SecondsLeft(now);
   if (left >= 0) object["seconds_left"] = left;
   for (const auto& [name, value] : numbers) object["metrics"][name] = value;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,10 @@ class ProgressLine {
   // REQUIRES: BeginEpoch before.
   void Step(int64_t step, int64_t samples, const NamedNumbers& numbers, double now);
 
+  // The learning rate of the step that is told next, shown from then on, at the end of
+  // an epoch that of its last step. For runs whose rate changes; others leave it out.
+  void LearningRate(double rate) { learning_rate_ = rate; }
+
   // Training of the epoch is over, validation begins: its time does not count in
   // samples/s. Without validation it need not be called.
   void EndSteps(double now);
@@ -67,6 +72,8 @@ class ProgressLine {
   double SamplesPerSecond() const;
   // To the end of the run; negative where nothing is known yet.
   double SecondsLeft(double now) const;
+  // The numbers and, where it is told, the learning rate.
+  std::string Numbers(const NamedNumbers& numbers) const;
   void Draw(const NamedNumbers& numbers, double now);
   void WriteEpoch(const NamedNumbers& numbers, double now);
   void WriteJsonEpoch(const NamedNumbers& numbers, double now);
@@ -88,10 +95,14 @@ class ProgressLine {
   bool drawn_ = false;  // a line is on the terminal, without newline
   double drawn_at_ = 0;
   double epoch_seconds_ = -1;  // of the last whole epoch; negative: none yet
+  std::optional<double> learning_rate_;
 };
 
 // "0.3456"; "1.234e-07" where that says more; "nan", "inf".
 std::string FormatNumber(double value);
+
+// "0.001", "0.000125", "1e-06": four digits that count.
+std::string FormatLearningRate(double rate);
 
 // "0.4 s", "12 s", "3 min 05 s", "2 h 03 min", "4 d 03 h". REQUIRES: seconds >= 0.
 std::string FormatSeconds(double seconds);

@@ -127,6 +127,24 @@ TEST(ProgressLine, JsonIsOneObjectPerEpoch) {
   EXPECT_THAT(note["text"].get<std::string>(), HasSubstr("a \"b\"\n"));
 }
 
+TEST(ProgressLine, ALearningRateThatIsToldIsShown) {
+  for (const auto style : {ProgressLine::Style::kPlain, ProgressLine::Style::kJson}) {
+    Screen screen;
+    ProgressLine progress(style, 2, 80, screen.write());
+    progress.BeginEpoch(1, 1, 0, 0);
+    progress.LearningRate(0.001);
+    progress.LearningRate(0.00025);
+    progress.Step(1, 10, {{"loss", 0.5}}, 1.0);
+    progress.EndEpoch({{"loss", 0.5}}, true, 1.0);
+    if (style == ProgressLine::Style::kPlain) {
+      EXPECT_EQ(screen.text,
+                "epoch 1/2  1 step  1.0 s  loss 0.5000  learning rate 0.00025  10 samples/s\n");
+    } else {
+      EXPECT_EQ(nlohmann::json::parse(screen.text)["learning_rate"], 0.00025);
+    }
+  }
+}
+
 TEST(ProgressLine, ClocksThatStandStillGiveNoNonsense) {
   Screen screen;
   ProgressLine progress(ProgressLine::Style::kTerminal, 2, 200, screen.write());

@@ -218,8 +218,12 @@ class Reader {
   absl::Status FitLabel(FittedData* fitted, bool first) {
     const Column* column = fitted->data.Find(kLabelsFeed);
     if (column == nullptr) {
-      return WithExitCode(absl::InvalidArgumentError("the data holds no labels; give --labels"),
-                          ExitCode::kUsage);
+      return WithExitCode(
+          absl::InvalidArgumentError(absl::StrCat(first ? "--labels is missing: --data"
+                                                        : "--validation-labels is missing: "
+                                                          "--validation-data",
+                                                  " holds no labels; ", kOwnLabelsAdvice)),
+          ExitCode::kUsage);
     }
     if (first) {
       ASSIGN_OR_RETURN(prediction_, PredictionType(config_, model_, out_->inputs));

@@ -44,4 +44,8 @@ double LearningRateAt(const ScheduleConfig& schedule, double learning_rate, int6
   return learning_rate;
 }
 
+bool IsConstant(const ScheduleConfig& schedule) {
+  return schedule.kind == ScheduleKind::kConstant && schedule.warmup_steps == 0;
+}
+
 }  // namespace onward

@@ -25,6 +25,9 @@ namespace onward {
 double LearningRateAt(const ScheduleConfig& schedule, double learning_rate, int64_t step,
                       int64_t total_steps);
 
+// Whether every step has the same rate, as far as the schedule goes.
+bool IsConstant(const ScheduleConfig& schedule);
+
 }  // namespace onward
 
 #endif  // ONWARD_BACKEND_TRAINING_SCHEDULE_H_

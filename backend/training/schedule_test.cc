@@ -19,13 +19,16 @@ void Expect(const ScheduleConfig& schedule, const std::vector<std::pair<int64_t,
 TEST(Schedule, Constant) {
   ScheduleConfig s;
   Expect(s, {{0, 0.1}, {1, 0.1}, {99, 0.1}, {1000, 0.1}});
+  EXPECT_TRUE(IsConstant(s));
   s.warmup_steps = 4;
+  EXPECT_FALSE(IsConstant(s));
   Expect(s, {{0, 0}, {1, 0.025}, {2, 0.05}, {3, 0.075}, {4, 0.1}, {5, 0.1}});
 }
 
 TEST(Schedule, StepDropsAtTheBorder) {
   ScheduleConfig s;
   s.kind = ScheduleKind::kStep;
+  EXPECT_FALSE(IsConstant(s));
   s.decay_steps = 10;
   s.decay_factor = 0.5;
   Expect(s, {{0, 0.1}, {9, 0.1}, {10, 0.05}, {19, 0.05}, {20, 0.025}, {45, 0.00625}});

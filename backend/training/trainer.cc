@@ -124,7 +124,12 @@ absl::Status Trainer::Prepare(Command command) {
   for (const std::string& note : data_->notes) Say(note);
   ASSIGN_OR_RETURN(walk_,
                    Walk::Create(model_.get(), WalkOptionsOf(config_, *data_), listener_.stage));
-  for (const std::string& note : walk_->notes()) Say(note);
+  if (command != Command::kPredict) {
+    for (const std::string& note : walk_->notes()) Say(note);
+  }
+  if (command == Command::kTrain) {
+    for (const std::string& note : walk_->training_notes()) Say(note);
+  }
   session_ = std::make_unique<Session>(walk_.get());
   const int64_t rows = data_->train.data.rows();
   if (command != Command::kTrain) {

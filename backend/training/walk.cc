@@ -68,15 +68,18 @@ absl::Status Walk::DecideParameters() {
   ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
   notes_ = loss.notes;
   if (changes.dropouts > 0) {
-    notes_.push_back(absl::StrCat(changes.dropouts, " Dropout nodes draw masks"));
+    training_notes_.push_back(absl::StrCat(
+        changes.dropouts, changes.dropouts == 1 ? " Dropout node draws" : " Dropout nodes draw",
+        changes.dropouts == 1 ? " a mask" : " masks"));
   }
   if (changes.normalizations > 0) {
-    notes_.push_back(absl::StrCat(changes.normalizations,
-                                  " BatchNormalization nodes use the statistics of the ",
-                                  options_.sync_batch_norm || !splits() ? "batch" : "shard"));
+    training_notes_.push_back(absl::StrCat(
+        changes.normalizations, " BatchNormalization ",
+        changes.normalizations == 1 ? "node uses" : "nodes use", " the statistics of the ",
+        options_.sync_batch_norm || !splits() ? "batch" : "shard"));
   }
   ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
-  notes_.insert(notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
+  training_notes_.insert(training_notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
   if (splits()) RETURN_IF_ERROR(CheckSplittable(*graph, loss.numerator));
   return absl::OkStatus();
 }

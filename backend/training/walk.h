@@ -78,8 +78,10 @@ class Walk {
   const Parameters& parameters() const { return parameters_; }
   // Running statistics as states.
   const std::vector<Parameter>& statistics() const { return statistics_; }
-  // What was decided, one printable line each.
+  // What was decided, one printable line each: about the loss, for all plans that
+  // measure one, and about training plans alone (what trains, masks, statistics).
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& training_notes() const { return training_notes_; }
   const WalkOptions& options() const { return options_; }
   const KernelTable& kernels() const { return kernels_; }
 
@@ -105,6 +107,7 @@ class Walk {
   Parameters parameters_;
   std::vector<Parameter> statistics_;
   std::vector<std::string> notes_;
+  std::vector<std::string> training_notes_;
   StateLayouts layouts_;
 };
 

@@ -148,6 +148,18 @@ absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::s
   return tensor;
 }
 
+std::vector<Extent> ExtentsOf(const onnx::TensorShapeProto& shape) {
+  std::vector<Extent> extents;
+  for (const auto& dim : shape.dim()) {
+    Extent e;
+    // Some exporters write an open extent as 0 or -1.
+    if (dim.has_dim_value() && dim.dim_value() > 0) e.size = dim.dim_value();
+    if (dim.has_dim_param()) e.symbol = dim.dim_param();
+    extents.push_back(std::move(e));
+  }
+  return extents;
+}
+
 }  // namespace
 
 OnnxModel::OnnxModel() = default;
@@ -189,7 +201,7 @@ absl::Status OnnxModel::Prepare() {
   producer_ = absl::StrCat(original_->producer_name(), " ", original_->producer_version());
   RETURN_IF_ERROR(TakeInitializers());
   RETURN_IF_ERROR(TakeInputs());
-  for (const auto& output : original_->graph().output()) outputs_.push_back(output.name());
+  TakeOutputs();
   if (outputs_.empty()) return absl::InvalidArgumentError("has no output");
   return Canonicalize();
 }
@@ -242,16 +254,23 @@ absl::Status OnnxModel::TakeInputs() {
     if (!tensor.has_shape()) {
       return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' has no shape"));
     }
-    for (const auto& dim : tensor.shape().dim()) {
-      Extent e;
-      // Some exporters write an open extent as 0 or -1.
-      if (dim.has_dim_value() && dim.dim_value() > 0) e.size = dim.dim_value();
-      if (dim.has_dim_param()) e.symbol = dim.dim_param();
-      out.extents.push_back(std::move(e));
-    }
+    out.extents = ExtentsOf(tensor.shape());
     inputs_.push_back(std::move(out));
   }
   return absl::OkStatus();
+}
+
+void OnnxModel::TakeOutputs() {
+  for (const onnx::ValueInfoProto& output : original_->graph().output()) {
+    ModelOutput out;
+    out.name = output.name();
+    if (output.type().has_tensor_type()) {
+      const auto& tensor = output.type().tensor_type();
+      out.dtype = static_cast<DataType>(tensor.elem_type());
+      out.extents = ExtentsOf(tensor.shape());
+    }
+    outputs_.push_back(std::move(out));
+  }
 }
 
 absl::Status OnnxModel::Canonicalize() {

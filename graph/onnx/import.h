@@ -38,6 +38,13 @@ struct ModelInput {
   std::vector<Extent> extents;
 };
 
+// An output as the file declares it, which may be wrong.
+struct ModelOutput {
+  std::string name;
+  DataType dtype = DataType::kUndefined;
+  std::vector<Extent> extents;
+};
+
 // Numbers for the extents that the file leaves open.
 struct Binding {
   int64_t batch = kDynamic;                           // open extents of axis 0
@@ -66,7 +73,7 @@ class OnnxModel {
   int opset() const { return opset_; }  // of the file
   const std::string& producer() const { return producer_; }
   const std::vector<ModelInput>& inputs() const { return inputs_; }
-  const std::vector<std::string>& outputs() const { return outputs_; }
+  const std::vector<ModelOutput>& outputs() const { return outputs_; }
   // Files outside the model that its initializers were read from; mostly none.
   const std::vector<std::string>& external_files() const { return external_files_; }
   // In the order of the file.
@@ -95,13 +102,14 @@ class OnnxModel {
   absl::Status Prepare();
   absl::Status TakeInitializers();
   absl::Status TakeInputs();
+  void TakeOutputs();
   absl::Status Canonicalize();
 
   std::string path_;
   int opset_ = 0;
   std::string producer_;
   std::vector<ModelInput> inputs_;
-  std::vector<std::string> outputs_;
+  std::vector<ModelOutput> outputs_;
   std::vector<std::string> external_files_;
   std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>> initializers_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>> by_name_;

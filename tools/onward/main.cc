@@ -1,5 +1,8 @@
 // onward train | evaluate | predict | inspect | plan | export
 
+#include <signal.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -55,7 +58,7 @@ absl::Status Main(const std::vector<std::string>& arguments, CommandLine* line) 
   *line = *std::move(parsed);
   if (line->text.empty()) return Run(*line);
   const bool written = std::fputs(line->text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  if (written) return absl::OkStatus();
+  if (written || errno == EPIPE) return absl::OkStatus();
   return WithExitCode(absl::DataLossError("standard output cannot be written"), ExitCode::kOutput);
 }
 
@@ -63,6 +66,9 @@ absl::Status Main(const std::vector<std::string>& arguments, CommandLine* line) 
 }  // namespace onward
 
 int main(int argc, char** argv) {
+  // A reader that goes away (`onward train ... | head -1`) has read enough. What is
+  // printed after that is lost; the work is not: it goes on, and writes its files.
+  ::signal(SIGPIPE, SIG_IGN);
   onward::CommandLine line;
   absl::Status status;
   try {

@@ -1,6 +1,7 @@
 """The command's main, linked with commands that only say what they were given."""
 
 import json
+import os
 import pathlib
 import subprocess
 import unittest
@@ -44,6 +45,15 @@ class Main(unittest.TestCase):
         done = onward("train", "--json", "--lerning-rate", "1")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--learning-rate", json.loads(done.stdout)["error"])
+
+    def test_a_reader_that_goes_away_ends_nothing(self):
+        for arguments in (["train", "--help"], ["inspect", "m.onnx"]):
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = subprocess.run([ONWARD, *arguments], stdout=writing, stderr=subprocess.PIPE,
+                                  check=False)
+            os.close(writing)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_exceptions_stop_here(self):
         done = onward(*TRAIN, "--steps", "1")

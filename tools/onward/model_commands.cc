@@ -12,16 +12,17 @@
 #include "graph/onnx/import.h"
 #include "graph/ops/operators.h"
 #include "tools/onward/commands.h"
+#include "tools/onward/output_types.h"
 
 namespace onward {
 namespace {
 
-std::string ShapeText(const ModelInput& input) {
+std::string ShapeText(DataType dtype, const std::vector<Extent>& extents) {
   std::vector<std::string> parts;
-  for (const Extent& e : input.extents) {
+  for (const Extent& e : extents) {
     parts.push_back(e.size != kDynamic ? absl::StrCat(e.size) : e.symbol.empty() ? "?" : e.symbol);
   }
-  return absl::StrCat(Name(input.dtype), "[", absl::StrJoin(parts, ", "), "]");
+  return absl::StrCat(Name(dtype), "[", absl::StrJoin(parts, ", "), "]");
 }
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -68,6 +69,7 @@ Findings Look(const OnnxModel& model) {
 absl::Status Inspect(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
   const Findings found = Look(*model);
+  const std::vector<ModelOutput> outputs = TypedOutputs(*model);
   if (config.json) {
     nlohmann::ordered_json out = {{"event", "inspected"},
                                   {"model", config.model},
@@ -76,8 +78,11 @@ absl::Status Inspect(const RunConfig& config) {
                                   {"trainable", found.unknown_operators.empty()},
                                   {"unknown_operators", found.unknown_operators},
                                   {"remarks", found.remarks}};
-    for (const ModelInput& input : model->inputs()) out["inputs"][input.name] = ShapeText(input);
-    out["outputs"] = model->outputs();
+    for (const ModelInput& input : model->inputs()) {
+      out["inputs"][input.name] = ShapeText(input.dtype, input.extents);
+    }
+    for (const ModelOutput& output : outputs)
+      out["outputs"][output.name] = ShapeText(output.dtype, output.extents);
     for (const auto& [id, count] : model->OperatorCounts()) out["operators"][id] = count;
     Print(out.dump() + "\n");
     return absl::OkStatus();
@@ -85,10 +90,12 @@ absl::Status Inspect(const RunConfig& config) {
   std::string text = absl::StrCat(config.model, ": opset ", model->opset(), ", written by ",
                                   model->producer(), "\n");
   for (const ModelInput& input : model->inputs()) {
-    absl::StrAppend(&text, "  input   ", input.name, "  ", ShapeText(input), "\n");
+    absl::StrAppend(&text, "  input   ", input.name, "  ", ShapeText(input.dtype, input.extents),
+                    "\n");
   }
-  for (const std::string& output : model->outputs()) {
-    absl::StrAppend(&text, "  output  ", output, "\n");
+  for (const ModelOutput& output : outputs) {
+    absl::StrAppend(&text, "  output  ", output.name, "  ", ShapeText(output.dtype, output.extents),
+                    "\n");
   }
   absl::StrAppend(&text, "operators\n");
   for (const auto& [id, count] : model->OperatorCounts()) {

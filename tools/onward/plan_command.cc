@@ -135,7 +135,9 @@ absl::Status PlanCommand(const RunConfig& config) {
   if (config.json) {
     PrintJson(stages, plan);
   } else {
-    for (const std::string& note : walk->notes()) Print(note + "\n");
+    for (const auto* notes : {&walk->notes(), &walk->training_notes()}) {
+      for (const std::string& note : *notes) Print(note + "\n");
+    }
     PrintText(stages, plan);
   }
   return absl::OkStatus();

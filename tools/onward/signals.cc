@@ -25,7 +25,6 @@ const std::atomic<int>* CatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);
   ::signal(SIGXFSZ, SIG_IGN);
-  ::signal(SIGPIPE, SIG_IGN);
   return &caught;
 }
 

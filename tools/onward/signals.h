@@ -8,7 +8,7 @@ namespace onward {
 
 // From now on SIGINT, SIGTERM and SIGUSR1 set the returned number to their own; a
 // second one ends the process at once (exit code 130 for SIGINT, else 128 + signal):
-// what is saved stays as it is. SIGXFSZ and SIGPIPE become errors of write().
+// what is saved stays as it is. SIGXFSZ becomes an error of write().
 const std::atomic<int>* CatchSignals();
 
 }  // namespace onward

@@ -32,7 +32,7 @@ RunListener ListenerFor(const RunConfig& config, ProgressLine* progress) {
     if (progress != nullptr) {
       progress->Note(line);
     } else if (json) {
-      Print(absl::StrCat(nlohmann::json{{"event", "note"}, {"note", line}}.dump(), "\n"));
+      Print(absl::StrCat(nlohmann::json{{"event", "note"}, {"text", line}}.dump(), "\n"));
     } else {
       Print(absl::StrCat(line, "\n"));
     }
