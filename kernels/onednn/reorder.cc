@@ -8,7 +8,11 @@ namespace {
 
 absl::StatusOr<Form> ReorderForm(const KernelCall& call) {
   RETURN_IF_ERROR(OnlyFilledFloats(call));
-  const View view = View::Same(call.inputs[0]->dims);
+  View view = View::Same(call.inputs[0]->dims);
+  // The layout of a product's weights may have a name for the exchanged axes alone.
+  const bool named =
+      DescriptorOf(*call.inputs[0], view).ok() && DescriptorOf(*call.outputs[0], view).ok();
+  if (!named && call.inputs[0]->dims.size() == 2) view = View::Swapped(call.inputs[0]->dims);
   Form form;
   form.operands = {{DNNL_ARG_FROM, false, 0, view, true}, {DNNL_ARG_TO, true, 0, view, true}};
   // Any code of the library's beats the loop that computes every offset.
