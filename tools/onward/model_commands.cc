@@ -10,8 +10,8 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/import.h"
-#include "graph/ops/operators.h"
 #include "tools/onward/commands.h"
+#include "tools/onward/inspection.h"
 #include "tools/onward/output_types.h"
 
 namespace onward {
@@ -27,64 +27,51 @@ std::string ShapeText(DataType dtype, const std::vector<Extent>& extents) {
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-// What inspect finds.
-struct Findings {
-  std::vector<std::string> unknown_operators;
-  std::vector<std::string> remarks;
-  int64_t floating_elements = 0;
-};
+void AppendTypes(const char* title, const Inspection::NamedTypes& types, std::string* text) {
+  if (types.empty()) return;
+  absl::StrAppend(text, title, " (", ElementsOf(types), " elements)\n");
+  for (const auto& [name, type] : types) {
+    absl::StrAppend(text, "  ", ToString(type), "  ", name, "\n");
+  }
+}
 
-Findings Look(const OnnxModel& model) {
-  Findings found;
-  int norms = 0;
-  int dropouts = 0;
-  int convolutions = 0;
-  for (const auto& [id, count] : model.OperatorCounts()) {
-    const size_t dot = id.rfind('.');
-    const bool plain = dot == std::string::npos;
-    const Operator* op =
-        StandardOperators().Find(plain ? "" : id.substr(0, dot), plain ? id : id.substr(dot + 1));
-    if (op == nullptr) found.unknown_operators.push_back(id);
-    if (id == "BatchNormalization") norms = count;
-    if (id == "Dropout") dropouts = count;
-    if (id == "Conv") convolutions = count;
+void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
+               const Inspection& found) {
+  nlohmann::ordered_json out = {{"event", "inspected"},
+                                {"model", model.path()},
+                                {"opset", model.opset()},
+                                {"producer", model.producer()},
+                                {"trainable", found.obstacle.empty()},
+                                {"obstacle", found.obstacle},
+                                {"unknown_operators", found.unknown_operators},
+                                {"remarks", found.remarks}};
+  for (const ModelInput& input : model.inputs()) {
+    out["inputs"][input.name] = ShapeText(input.dtype, input.extents);
   }
-  for (const auto& [name, tensor] : model.initializers()) {
-    if (IsFloating(tensor->dtype())) found.floating_elements += tensor->elements();
+  for (const ModelOutput& output : outputs) {
+    out["outputs"][output.name] = ShapeText(output.dtype, output.extents);
   }
-  if (convolutions > 0 && norms == 0) {
-    found.remarks.push_back(
-        "convolutions without BatchNormalization: if the model had it, the exporter folded it "
-        "(export from PyTorch with optimize=False, from Keras with tools/keras_export.py)");
+  for (const auto& [id, count] : model.OperatorCounts()) out["operators"][id] = count;
+  const std::pair<const char*, const Inspection::NamedTypes*> groups[] = {
+      {"parameters", &found.parameters},
+      {"statistics", &found.statistics},
+      {"other_initializers", &found.others}};
+  for (const auto& [title, types] : groups) {
+    out[title] = nlohmann::ordered_json::object();
+    for (const auto& [name, type] : *types) out[title][name] = ToString(type);
   }
-  if (dropouts == 0) {
-    found.remarks.push_back(
-        "no Dropout: if the model had it, the exporter dropped it (export in training mode)");
-  }
-  return found;
+  using nlohmann::detail::error_handler_t;
+  Print(out.dump(-1, ' ', false, error_handler_t::replace) + "\n");
 }
 
 }  // namespace
 
 absl::Status Inspect(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
-  const Findings found = Look(*model);
+  const Inspection found = Examine(*model);
   const std::vector<ModelOutput> outputs = TypedOutputs(*model);
   if (config.json) {
-    nlohmann::ordered_json out = {{"event", "inspected"},
-                                  {"model", config.model},
-                                  {"opset", model->opset()},
-                                  {"producer", model->producer()},
-                                  {"trainable", found.unknown_operators.empty()},
-                                  {"unknown_operators", found.unknown_operators},
-                                  {"remarks", found.remarks}};
-    for (const ModelInput& input : model->inputs()) {
-      out["inputs"][input.name] = ShapeText(input.dtype, input.extents);
-    }
-    for (const ModelOutput& output : outputs)
-      out["outputs"][output.name] = ShapeText(output.dtype, output.extents);
-    for (const auto& [id, count] : model->OperatorCounts()) out["operators"][id] = count;
-    Print(out.dump() + "\n");
+    PrintJson(*model, outputs, found);
     return absl::OkStatus();
   }
   std::string text = absl::StrCat(config.model, ": opset ", model->opset(), ", written by ",
@@ -101,17 +88,13 @@ absl::Status Inspect(const RunConfig& config) {
   for (const auto& [id, count] : model->OperatorCounts()) {
     absl::StrAppendFormat(&text, "  %5d  %s\n", count, id);
   }
-  absl::StrAppend(&text, "initializers (", found.floating_elements, " floating-point elements)\n");
-  for (const auto& [name, tensor] : model->initializers()) {
-    absl::StrAppend(&text, "  ", ToString(tensor->type()), "  ", name, "\n");
-  }
+  AppendTypes("parameters", found.parameters, &text);
+  AppendTypes("running statistics", found.statistics, &text);
+  AppendTypes("other initializers", found.others, &text);
   for (const std::string& remark : found.remarks) absl::StrAppend(&text, "note: ", remark, "\n");
-  if (found.unknown_operators.empty()) {
-    absl::StrAppend(&text, "every operator is known here: it can be trained\n");
-  } else {
-    absl::StrAppend(&text, "cannot be trained here: no operator ",
-                    absl::StrJoin(found.unknown_operators, ", "), "\n");
-  }
+  absl::StrAppend(&text, found.obstacle.empty()
+                             ? "it can be trained here\n"
+                             : absl::StrCat("it cannot be trained here: ", found.obstacle, "\n"));
   Print(text);
   return absl::OkStatus();
 }

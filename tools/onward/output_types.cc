@@ -19,8 +19,7 @@ struct Trial {
 // Builds the graph with open extents of two sizes and compares.
 class OutputTypes {
  public:
-  explicit OutputTypes(const OnnxModel& model)
-      : model_(model), evaluator_(&StandardOperators(), &CpuKernels()) {
+  OutputTypes(const OnnxModel& model, Evaluator* evaluator) : model_(model), evaluator_(evaluator) {
     for (const ModelInput& input : model.inputs()) {
       for (size_t axis = 0; axis < input.extents.size(); ++axis) {
         if (input.extents[axis].size == kDynamic) Find(input, axis);
@@ -29,12 +28,13 @@ class OutputTypes {
   }
 
   void Complete(std::vector<ModelOutput>* outputs) {
-    const std::unique_ptr<Graph> graphs[] = {Build(0), Build(1)};
-    if (graphs[0] == nullptr || graphs[1] == nullptr) return;
+    const auto first = Build(0);
+    const auto second = Build(1);
+    if (!first.ok() || !second.ok()) return;
     for (size_t i = 0; i < outputs->size(); ++i) {
       ModelOutput& output = (*outputs)[i];
-      const TensorType& a = graphs[0]->outputs()[i].value->type;
-      const TensorType& b = graphs[1]->outputs()[i].value->type;
+      const TensorType& a = (*first)->outputs()[i].value->type;
+      const TensorType& b = (*second)->outputs()[i].value->type;
       output.dtype = a.dtype;
       if (a.dims.size() != b.dims.size()) continue;
       if (output.extents.size() != a.dims.size()) {
@@ -44,6 +44,19 @@ class OutputTypes {
         Complete(a.dims[axis], b.dims[axis], &output.extents[axis]);
       }
     }
+  }
+
+  absl::StatusOr<std::unique_ptr<Graph>> Build(int which) {
+    Binding binding;
+    for (const ModelInput& input : model_.inputs()) {
+      Dims dims;
+      for (size_t axis = 0; axis < input.extents.size(); ++axis) {
+        const int64_t size = input.extents[axis].size;
+        dims.push_back(size == kDynamic ? Find(input, axis).sizes[which] : size);
+      }
+      binding.inputs[input.name] = std::move(dims);
+    }
+    return model_.Build(StandardOperators(), evaluator_, binding);
   }
 
  private:
@@ -65,20 +78,6 @@ class OutputTypes {
     return trials_.back();
   }
 
-  std::unique_ptr<Graph> Build(int which) {
-    Binding binding;
-    for (const ModelInput& input : model_.inputs()) {
-      Dims dims;
-      for (size_t axis = 0; axis < input.extents.size(); ++axis) {
-        const int64_t size = input.extents[axis].size;
-        dims.push_back(size == kDynamic ? Find(input, axis).sizes[which] : size);
-      }
-      binding.inputs[input.name] = std::move(dims);
-    }
-    auto graph = model_.Build(StandardOperators(), &evaluator_, binding);
-    return graph.ok() ? *std::move(graph) : nullptr;
-  }
-
   void Complete(int64_t a, int64_t b, Extent* extent) const {
     if (a == b) {
       extent->size = a;
@@ -92,7 +91,7 @@ class OutputTypes {
   }
 
   const OnnxModel& model_;
-  Interpreter evaluator_;
+  Evaluator* evaluator_;
   std::vector<std::string> keys_;
   std::vector<Trial> trials_;
 };
@@ -101,8 +100,14 @@ class OutputTypes {
 
 std::vector<ModelOutput> TypedOutputs(const OnnxModel& model) {
   std::vector<ModelOutput> outputs = model.outputs();
-  OutputTypes(model).Complete(&outputs);
+  Interpreter evaluator(&StandardOperators(), &CpuKernels());
+  OutputTypes(model, &evaluator).Complete(&outputs);
   return outputs;
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> BuildWithTrialSizes(const OnnxModel& model,
+                                                           Evaluator* evaluator) {
+  return OutputTypes(model, evaluator).Build(0);
 }
 
 }  // namespace onward

@@ -2,8 +2,12 @@
 #ifndef ONWARD_TOOLS_ONWARD_OUTPUT_TYPES_H_
 #define ONWARD_TOOLS_ONWARD_OUTPUT_TYPES_H_
 
+#include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "graph/ir/evaluator.h"
+#include "graph/ir/graph.h"
 #include "graph/onnx/import.h"
 
 namespace onward {
@@ -13,6 +17,10 @@ namespace onward {
 // another; one that changes otherwise stays open. Where the graph cannot be built (an
 // operator that Onward does not know), they are as declared.
 std::vector<ModelOutput> TypedOutputs(const OnnxModel& model);
+
+// The graph with sizes of our choice for the extents of inputs that the file leaves open.
+absl::StatusOr<std::unique_ptr<Graph>> BuildWithTrialSizes(const OnnxModel& model,
+                                                           Evaluator* evaluator);
 
 }  // namespace onward
 

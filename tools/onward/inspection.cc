@@ -1,0 +1,142 @@
+#include "tools/onward/inspection.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backend/runtime/interpreter.h"
+#include "graph/ops/operators.h"
+#include "graph/passes/autodiff.h"
+#include "graph/passes/parameters.h"
+#include "graph/passes/training_mode.h"
+#include "kernels/kernel.h"
+#include "tools/onward/output_types.h"
+
+namespace onward {
+namespace {
+
+class Examiner {
+ public:
+  explicit Examiner(const OnnxModel& model)
+      : model_(model), evaluator_(&StandardOperators(), &CpuKernels()) {}
+
+  Inspection Run() {
+    LookAtOperators();
+    LookAtBatch();
+    if (!found_.unknown_operators.empty()) {
+      found_.obstacle = absl::StrCat("no operator ", absl::StrJoin(found_.unknown_operators, ", "));
+    } else {
+      const absl::Status status = LookAtParameters();
+      if (!status.ok()) found_.obstacle = std::string(status.message());
+    }
+    for (const auto& [name, tensor] : model_.initializers()) {
+      if (!taken_.contains(name)) found_.others.emplace_back(name, tensor->type());
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void LookAtOperators() {
+    absl::flat_hash_map<std::string, int> counts;
+    for (const auto& [id, count] : model_.OperatorCounts()) {
+      const size_t dot = id.rfind('.');
+      const bool plain = dot == std::string::npos;
+      const Operator* op =
+          StandardOperators().Find(plain ? "" : id.substr(0, dot), plain ? id : id.substr(dot + 1));
+      if (op == nullptr) found_.unknown_operators.push_back(id);
+      counts[id] = count;
+    }
+    if (counts["Conv"] > 0 && counts["BatchNormalization"] == 0) {
+      found_.remarks.push_back(
+          "convolutions without BatchNormalization: if the model had it, the exporter folded it "
+          "(export from PyTorch with optimize=False, from Keras with tools/keras_export.py)");
+    }
+    if (counts["Dropout"] == 0) {
+      found_.remarks.push_back(
+          "no Dropout: if the model had it, the exporter dropped it (export in training mode)");
+    }
+  }
+
+  void LookAtBatch() {
+    for (const ModelInput& input : model_.inputs()) {
+      if (input.extents.empty() || input.extents[0].size == kDynamic) continue;
+      found_.remarks.push_back(absl::StrCat(
+          "the batch size ", input.extents[0].size, " is written into input '", input.name,
+          "': other batches do not fit (export with a dynamic batch, see the README)"));
+    }
+  }
+
+  absl::Status LookAtParameters() {
+    auto built = BuildWithTrialSizes(model_, &evaluator_);
+    if (!built.ok()) return built.status();
+    const std::unique_ptr<Graph> graph = *std::move(built);
+    absl::flat_hash_map<std::string, TensorType> types;
+    for (const auto& constant : graph->constants()) types[constant->name] = constant->type;
+    const auto mode = ToTrainingMode(graph.get(), StandardOperators(), {});
+    if (!mode.ok()) return mode.status();
+    for (const Parameter& p : mode->statistics) Take(p, types, &found_.statistics);
+    Parameters parameters;
+    absl::Status last = absl::OkStatus();
+    std::vector<GradientSeed> seeds;
+    for (const Graph::Output& output : graph->outputs()) {
+      if (!IsFloating(output.value->dtype())) continue;
+      const auto some = FindParameters(*graph, output.value, {});
+      if (!some.ok()) {
+        last = some.status();
+        continue;
+      }
+      seeds.push_back({output.value, output.value});
+      Join(*some, &parameters);
+    }
+    if (seeds.empty()) {
+      return last.ok() ? absl::FailedPreconditionError("it has no output of floating type") : last;
+    }
+    for (const Parameter& p : parameters.list) Take(p, types, &found_.parameters);
+    found_.remarks.insert(found_.remarks.end(), parameters.notes.begin(), parameters.notes.end());
+    absl::Status status = MakeParameterStates(graph.get(), parameters);
+    if (!status.ok()) return status;
+    std::vector<Value*> targets;
+    for (const auto& state : graph->states()) {
+      if (state->kind == State::Kind::kParameter) targets.push_back(state->current);
+    }
+    return AppendGradients(graph.get(), StandardOperators(), seeds, targets).status();
+  }
+
+  static void Join(const Parameters& some, Parameters* all) {
+    for (const Parameter& p : some.list) {
+      const bool known = std::any_of(all->list.begin(), all->list.end(),
+                                     [&](const Parameter& o) { return o.state == p.state; });
+      if (!known) all->list.push_back(p);
+    }
+    for (const std::string& note : some.notes) {
+      const bool known = std::find(all->notes.begin(), all->notes.end(), note) != all->notes.end();
+      if (!known) all->notes.push_back(note);
+    }
+  }
+
+  void Take(const Parameter& p, const absl::flat_hash_map<std::string, TensorType>& types,
+            Inspection::NamedTypes* to) {
+    taken_.insert(p.initializer);
+    const auto it = types.find(p.initializer);
+    if (it != types.end()) to->emplace_back(p.state, it->second);
+  }
+
+  const OnnxModel& model_;
+  Interpreter evaluator_;
+  Inspection found_;
+  absl::flat_hash_set<std::string> taken_;
+};
+
+}  // namespace
+
+Inspection Examine(const OnnxModel& model) { return Examiner(model).Run(); }
+
+int64_t ElementsOf(const Inspection::NamedTypes& types) {
+  int64_t elements = 0;
+  for (const auto& [name, type] : types) elements += type.elements();
+  return elements;
+}
+
+}  // namespace onward

@@ -1,0 +1,34 @@
+// What can be said of a model without data: for `onward inspect`.
+#ifndef ONWARD_TOOLS_ONWARD_INSPECTION_H_
+#define ONWARD_TOOLS_ONWARD_INSPECTION_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/onnx/import.h"
+
+namespace onward {
+
+struct Inspection {
+  using NamedTypes = std::vector<std::pair<std::string, TensorType>>;
+
+  // Parameters by the names of their states, running statistics, and the other
+  // initializers, as training would take them. Where the graph cannot be built, all are
+  // among the others.
+  NamedTypes parameters, statistics, others;
+  std::vector<std::string> unknown_operators;
+  // Why it cannot be trained here, one line; empty: it can.
+  std::string obstacle;
+  // What its exporter folded, merged, dropped or fixed, as far as it can be seen.
+  std::vector<std::string> remarks;
+};
+
+Inspection Examine(const OnnxModel& model);
+
+// Elements of all of them.
+int64_t ElementsOf(const Inspection::NamedTypes& types);
+
+}  // namespace onward
+
+#endif  // ONWARD_TOOLS_ONWARD_INSPECTION_H_

@@ -1,0 +1,75 @@
+#include "tools/onward/inspection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/onnx/text.h"
+
+namespace onward {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Inspection Look(const std::string& graph) {
+  const auto bytes =
+      ModelFromText("<ir_version: 10, opset_import: [\"\" : 21, \"com.other\" : 1]> " + graph);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  auto model = OnnxModel::FromBytes(*bytes, "test");
+  EXPECT_TRUE(model.ok()) << model.status();
+  return Examine(**model);
+}
+
+std::vector<std::string> NamesOf(const Inspection::NamedTypes& types) {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : types) names.push_back(name);
+  return names;
+}
+
+TEST(Inspection, TellsParametersStatisticsAndOthers) {
+  const Inspection found = Look(
+      "g (float[N, 2, 4] x) => (float[N, 8] y)"
+      " <float[2] s = {1, 2}, float[2] b = {0, 3}, float[2] m = {0, 0}, float[2] v = {1, 1},"
+      "  int64[2] to = {0, -1}> {"
+      "  n = BatchNormalization (x, s, b, m, v)"
+      "  d = Dropout (n)"
+      "  y = Reshape (d, to) }");
+  EXPECT_EQ(found.obstacle, "");
+  EXPECT_THAT(NamesOf(found.parameters), ElementsAre("s", "b"));
+  EXPECT_THAT(NamesOf(found.statistics), ElementsAre("m", "v"));
+  EXPECT_THAT(NamesOf(found.others), ElementsAre("to"));
+  EXPECT_EQ(ElementsOf(found.parameters), 4);
+  EXPECT_THAT(found.remarks, IsEmpty());
+}
+
+TEST(Inspection, SaysWhatTheExporterDid) {
+  const Inspection found = Look(
+      "g (float[5, 2, 4] x) => (float[5, 2, 4] y) <float[2, 2, 1] w = {1, 2, 3, 4},"
+      " float[2] b = {0, 0}> { c = Conv (x, w, b)  y = Conv (c, w, b) }");
+  EXPECT_EQ(found.obstacle, "");
+  ASSERT_EQ(found.remarks.size(), 5u);
+  EXPECT_THAT(found.remarks[0], HasSubstr("without BatchNormalization"));
+  EXPECT_THAT(found.remarks[1], HasSubstr("no Dropout"));
+  EXPECT_THAT(found.remarks[2], HasSubstr("the batch size 5 is written into input 'x'"));
+  EXPECT_THAT(found.remarks[3], HasSubstr("'w' is read at 2 places and stays one parameter"));
+  EXPECT_THAT(found.remarks[4], HasSubstr("the exporter merged equal parameters"));
+  EXPECT_THAT(NamesOf(found.parameters), ElementsAre("w", "b@c", "b@y"));
+}
+
+TEST(Inspection, SaysWhyAModelCannotBeTrained) {
+  EXPECT_THAT(Look("g (float[N, 2] x) => (float[N, 2] y) { y = Relu (x) }").obstacle,
+              HasSubstr("no parameter"));
+  EXPECT_THAT(Look("g (float[N, 2] x) => (float[N, 2] y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}> {"
+                   "  y = MatMul (x, w) }")
+                  .obstacle,
+              HasSubstr("MatMul"));
+  const Inspection unknown = Look(
+      "g (float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}> {"
+      "  a = Add (x, w)  y = com.other.Strange (a) }");
+  EXPECT_EQ(unknown.obstacle, "no operator com.other.Strange");
+  EXPECT_THAT(NamesOf(unknown.others), ElementsAre("w"));
+}
+
+}  // namespace
+}  // namespace onward
