@@ -17,12 +17,28 @@
 namespace onward {
 namespace {
 
+std::string NewName(const Setting& setting, const std::string& name) {
+  for (const auto& [renamed, old] : setting.names) {
+    if (old == name) return renamed;
+  }
+  return name;
+}
+
+// A moment is called as what it belongs to, and more: "w/mean". '~' makes names differ.
+std::string OldName(const Setting& setting, std::string state, State::Kind kind) {
+  if (kind == State::Kind::kCounter) return state;
+  state.erase(std::remove(state.begin(), state.end(), '~'), state.end());
+  const size_t end = kind == State::Kind::kMoment ? state.rfind('/') : state.size();
+  const auto it = setting.names.find(state.substr(0, end));
+  return it == setting.names.end() ? state : it->second + state.substr(end);
+}
+
 WalkOptions OptionsFor(const TrainingReference& reference, const TrainingRun& run,
                        const Setting& setting) {
   WalkOptions options;
   for (const auto& input : reference.inputs) {
-    options.inputs.push_back(
-        {input.name, setting.dtype, Dims(input.dims.begin() + 1, input.dims.end())});
+    options.inputs.push_back({NewName(setting, input.name), setting.dtype,
+                              Dims(input.dims.begin() + 1, input.dims.end())});
   }
   options.loss.kind = LossRequest::Kind::kCrossEntropy;
   options.dropout = setting.dropout;
@@ -94,7 +110,11 @@ struct Prepared {
 absl::StatusOr<Prepared> Prepare(const TrainingReference& reference, const TrainingRun& run,
                                  const Setting& setting) {
   Prepared p;
-  ASSIGN_OR_RETURN(p.model, OnnxModel::Load(absl::StrCat("tests/models/", reference.model)));
+  if (setting.model_bytes.empty()) {
+    ASSIGN_OR_RETURN(p.model, OnnxModel::Load(absl::StrCat("tests/models/", reference.model)));
+  } else {
+    ASSIGN_OR_RETURN(p.model, OnnxModel::FromBytes(setting.model_bytes, reference.model));
+  }
   if (setting.dtype == DataType::kFloat64) RETURN_IF_ERROR(p.model->WidenToFloat64());
   WalkOptions options = OptionsFor(reference, run, setting);
   p.feeds = options.inputs;
@@ -107,9 +127,14 @@ absl::StatusOr<Prepared> Prepare(const TrainingReference& reference, const Train
   return p;
 }
 
-void TakeStates(const StateStore& states, Result* result) {
+void TakeStates(const Setting& setting, const Prepared& p, const StateStore& states,
+                Result* result) {
   for (const auto& named : states.names()) {
-    result->states.emplace(named.name, states.Read(named.name));
+    result->states.emplace(OldName(setting, named.name, named.kind), states.Read(named.name));
+  }
+  for (const Parameter& parameter : p.walk->parameters().list) {
+    if (!parameter.frozen)
+      result->parameters.insert(OldName(setting, parameter.state, State::Kind::kParameter));
   }
 }
 
@@ -129,7 +154,7 @@ absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const Trainin
     RETURN_IF_ERROR(trained);
     result.losses.push_back(sums[0].numerator / sums[0].denominator);
   }
-  TakeStates(session.states(), &result);
+  TakeStates(setting, p, session.states(), &result);
   ASSIGN_OR_RETURN(const Executor* executor, session.TrainingExecutor(*p.buffers, p.rows));
   result.plan = ToText(executor->plan());
   return result;
@@ -158,7 +183,7 @@ absl::StatusOr<Result> TrainByChangedPlan(const TrainingReference& reference,
     const double* sums = executor->Output(kMetricsOutput).as<double>();
     result.losses.push_back(sums[0] / sums[1]);
   }
-  TakeStates(states, &result);
+  TakeStates(setting, p, states, &result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,17 @@ struct Setting {
   const KernelTable* kernels = nullptr;  // null: all
   // Called before a step (begins) and after it, its batch being in place.
   std::function<void(int64_t step, bool begins)> watch;
+  // Another model that does the same; empty: the reference's. `names` gives the old names
+  // of what has a new one in it: results have the old ones.
+  std::string model_bytes;
+  std::map<std::string, std::string> names;
 };
 
 struct Result {
   std::vector<double> losses;
   std::map<std::string, Tensor> states;
-  std::string plan;  // as text
+  std::set<std::string> parameters;  // that are trained, by state
+  std::string plan;                  // as text
 };
 
 // Paths of all references.

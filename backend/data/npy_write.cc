@@ -1,12 +1,11 @@
 #include <zip.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "backend/data/npy.h"
+#include "graph/base/atomic_file.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 
@@ -84,34 +83,6 @@ absl::string_view Body(const TensorView& array, std::string* widened) {
   return absl::string_view(array.as<char>(), n * SizeOf(array.type.dtype));
 }
 
-absl::Status Write(std::FILE* f, absl::string_view bytes, const std::string& path) {
-  if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), f) != bytes.size()) {
-    return OutputError(path, ": cannot be written: ", std::strerror(errno));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Rename(const std::string& from, const std::string& path) {
-  if (std::rename(from.c_str(), path.c_str()) != 0) {
-    return OutputError(path, ": cannot be written: ", std::strerror(errno));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteNpyFile(const std::string& temporary, const TensorView& array,
-                          const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string header, Header(array));
-  std::FILE* f = std::fopen(temporary.c_str(), "wbe");
-  if (f == nullptr) return OutputError(path, ": cannot be written: ", std::strerror(errno));
-  std::string widened;
-  absl::Status status = Write(f, header, path);
-  if (status.ok()) status = Write(f, Body(array, &widened), path);
-  if (std::fclose(f) != 0 && status.ok()) {
-    status = OutputError(path, ": cannot be written: ", std::strerror(errno));
-  }
-  return status;
-}
-
 absl::Status AddArray(zip_t* z, const std::string& name, const TensorView& array,
                       std::vector<std::string>* kept, const std::string& path) {
   ASSIGN_OR_RETURN(std::string header, Header(array));
@@ -132,48 +103,67 @@ absl::Status AddArray(zip_t* z, const std::string& name, const TensorView& array
   return absl::OkStatus();
 }
 
-absl::Status WriteNpzFile(const std::string& temporary,
-                          absl::Span<const std::pair<std::string, TensorView>> arrays,
-                          const std::string& path) {
-  int code = 0;
-  zip_t* z = zip_open(temporary.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
-  if (z == nullptr) return OutputError(path, ": cannot be written: ", std::strerror(errno));
-  std::vector<std::string> kept;
-  kept.reserve(arrays.size());
-  for (const auto& array : arrays) {
-    const absl::Status status = AddArray(z, array.first, array.second, &kept, path);
-    if (!status.ok()) {
-      zip_discard(z);
-      return status;
-    }
+absl::Status AppendSource(zip_source_t* source, const std::string& path, AtomicFile* file) {
+  if (zip_source_open(source) != 0) return OutputError(path, ": cannot be written");
+  std::vector<char> part(int64_t{1} << 20);
+  absl::Status status;
+  for (;;) {
+    const zip_int64_t n = zip_source_read(source, part.data(), part.size());
+    if (n < 0) status = OutputError(path, ": cannot be written");
+    if (n <= 0 || !status.ok()) break;
+    status = file->Append(part.data(), n);
+    if (!status.ok()) break;
   }
-  if (zip_close(z) != 0) {
-    const std::string text = zip_strerror(z);
-    zip_discard(z);
-    return OutputError(path, ": cannot be written: ", text);
-  }
-  return absl::OkStatus();
+  zip_source_close(source);
+  return status;
 }
 
-// Beside `path`, so that renaming stays on one file system.
-std::string TemporaryName(const std::string& path) { return path + ".partial"; }
-
-absl::Status Finish(absl::Status written, const std::string& path) {
-  const std::string temporary = TemporaryName(path);
-  if (written.ok()) written = Rename(temporary, path);
-  if (!written.ok()) std::remove(temporary.c_str());
-  return written;
+// The archive is made in memory, which its arrays take once more.
+absl::Status AppendArchive(absl::Span<const std::pair<std::string, TensorView>> arrays,
+                           const std::string& path, AtomicFile* file) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* archive = zip_source_buffer_create(nullptr, 0, 0, &error);
+  zip_t* z = archive == nullptr ? nullptr : zip_open_from_source(archive, ZIP_TRUNCATE, &error);
+  if (z == nullptr) {
+    if (archive != nullptr) zip_source_free(archive);
+    return OutputError(path, ": cannot be written: ", zip_error_strerror(&error));
+  }
+  zip_source_keep(archive);
+  std::vector<std::string> kept;
+  kept.reserve(arrays.size());
+  absl::Status status;
+  for (const auto& array : arrays) {
+    if (status.ok()) status = AddArray(z, array.first, array.second, &kept, path);
+  }
+  if (status.ok() && zip_close(z) != 0) {
+    status = OutputError(path, ": cannot be written: ", zip_strerror(z));
+  }
+  if (!status.ok()) {
+    zip_discard(z);
+  } else {
+    status = AppendSource(archive, path, file);
+  }
+  zip_source_free(archive);
+  return status;
 }
 
 }  // namespace
 
 absl::Status WriteNpy(const std::string& path, const TensorView& array) {
-  return Finish(WriteNpyFile(TemporaryName(path), array, path), path);
+  ASSIGN_OR_RETURN(const std::string header, Header(array));
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  std::string widened;
+  RETURN_IF_ERROR(file.Append(header));
+  RETURN_IF_ERROR(file.Append(Body(array, &widened)));
+  return file.Commit();
 }
 
 absl::Status WriteNpz(const std::string& path,
                       absl::Span<const std::pair<std::string, TensorView>> arrays) {
-  return Finish(WriteNpzFile(TemporaryName(path), arrays, path), path);
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(AppendArchive(arrays, path, &file));
+  return file.Commit();
 }
 
 }  // namespace onward

@@ -1,5 +1,6 @@
 #include "backend/training/walk.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -37,6 +38,14 @@ Walk::Walk(const OnnxModel* model, WalkOptions options, StageObserver observer)
 
 absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkOptions options,
                                                    StageObserver observer) {
+  for (const ModelInput& input : model->inputs()) {
+    if (!absl::StartsWith(input.name, "onward/")) continue;
+    return WithExitCode(
+        absl::InvalidArgumentError(absl::StrCat(model->path(), ": input '", input.name,
+                                                "': names that begin with onward/ are of feeds of "
+                                                "Onward's own; rename it")),
+        ExitCode::kUntrainable);
+  }
   std::unique_ptr<Walk> walk(new Walk(model, std::move(options), std::move(observer)));
   RETURN_IF_ERROR(Annotate(walk->DecideParameters(), model->path()));
   return walk;

@@ -47,8 +47,6 @@ struct KernelNeeds {
   int64_t scratch_bytes = 0;
   // Output `first` may lie in the memory of input `second` (same bytes).
   std::vector<std::pair<int, int>> aliases;
-  // Multiplications and additions of the call, for reports.
-  double operations = 0;
 };
 
 }  // namespace onward

@@ -260,7 +260,7 @@ void Graph::RemoveState(State* state) {
 
 Value* Graph::FindInput(absl::string_view name) const {
   for (const auto& value : inputs_) {
-    if (value->name == name) return value.get();
+    if ((value->feed.empty() ? value->name : value->feed) == name) return value.get();
   }
   return nullptr;
 }

@@ -224,7 +224,7 @@ class Graph {
   };
   const std::vector<Output>& outputs() const { return outputs_; }
 
-  // Null where there is none of that name.
+  // Null where there is none of that name. An input goes by the name under which it is fed.
   Value* FindInput(absl::string_view name) const;
   Value* FindOutput(absl::string_view name) const;
   State* FindState(absl::string_view name) const;

@@ -88,6 +88,10 @@ struct SampleAxis {
 using SampleAxisRule =
     std::function<SampleAxis(const Node& node, absl::Span<const SampleAxis> inputs, int output)>;
 
+// How many multiplications and additions one use is, whichever kernel does it (a
+// function such as exp counts as ten): for reports and forecasts.
+using OperationsRule = std::function<double(const Node& node)>;
+
 // One operator. Built by chaining in its block, then never changed.
 struct Operator {
   enum class Gradients { kUnstated, kRule, kNone };
@@ -107,9 +111,10 @@ struct Operator {
   bool always_lower = false;  // there is no kernel: lowered before autodiff
   InferRule infer;            // own operators; for ONNX's set by the operator list
   SampleAxisRule sample_axis;
-  bool elementwise = false;  // each output element depends on the same element of broadcast inputs
-  bool random = false;       // not a function of its inputs alone until keyed
-  bool collective = false;   // talks to other replicas: never removed, reordered or merged
+  OperationsRule operations;  // default: one per element of the node's largest tensor
+  bool elementwise = false;   // each output element depends on the same element of broadcast inputs
+  bool random = false;        // not a function of its inputs alone until keyed
+  bool collective = false;    // talks to other replicas: never removed, reordered or merged
 
   // ---- The words of a block.
   Operator& Example(std::string text) {
@@ -143,6 +148,10 @@ struct Operator {
     sample_axis = std::move(rule);
     return *this;
   }
+  Operator& Operations(OperationsRule rule) {
+    operations = std::move(rule);
+    return *this;
+  }
   Operator& Elementwise() {
     elementwise = true;
     return *this;
@@ -159,6 +168,11 @@ struct Operator {
   // "Conv", "onward.ConvFilterGradient".
   std::string id() const { return domain.empty() ? name : domain + "." + name; }
 };
+
+// By the operator's rule.
+double Operations(const Node& node);
+// Elements of the largest input or output.
+int64_t LargestElements(const Node& node);
 
 // Finds operators by domain and name.
 class OperatorSet {

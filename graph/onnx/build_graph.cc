@@ -55,6 +55,10 @@ class GraphReader {
   }
 
   absl::Status Nodes(const onnx::GraphProto& proto) {
+    for (const onnx::NodeProto& node : proto.node()) {
+      for (const std::string& name : node.input()) ++readers_[name];
+    }
+    for (const onnx::ValueInfoProto& output : proto.output()) ++readers_[output.name()];
     int64_t ordinal = 0;
     for (const onnx::NodeProto& node : proto.node()) {
       RETURN_IF_ERROR(
@@ -168,31 +172,49 @@ class GraphReader {
     for (int i = 0; i < made->num_outputs(); ++i) {
       if (made->output(i) != nullptr) values_[names[i]] = made->output(i);
     }
-    return Fold(made, names);
+    return Fold(made, node, names);
+  }
+
+  // An Identity of a constant, or a Cast to the type that it has.
+  static bool IsCopyOfConstant(const Node& node) {
+    const std::string id = node.op().id();
+    if (id != "Identity" && id != "Cast") return false;
+    return node.input(0)->kind == Value::Kind::kConstant &&
+           node.input(0)->type == node.output(0)->type;
+  }
+
+  // PyTorch merges equal initializers and leaves an Identity with the name of each that is
+  // lost: they were parameters of their own. Any other copy is another name for the constant.
+  absl::Status FoldCopy(Node* node, const onnx::NodeProto& proto,
+                        const std::vector<std::string>& names) {
+    Value* constant = node->input(0);
+    const bool merged =
+        node->op().id() == "Identity" && constant->initializer && readers_[proto.input(0)] > 1;
+    graph_->Remove(node);  // before its name is given to another
+    if (merged) {
+      constant = graph_->AddConstant(constant->constant, names[0]);
+      constant->initializer = true;
+    }
+    values_[names[0]] = constant;
+    return absl::OkStatus();
   }
 
   // Arithmetic on shapes is done here, so that shapes are numbers everywhere
   // else: a node is computed now if all it reads is constant and what it makes
   // is not floating (those wait until it is known which of them are trained).
-  absl::Status Fold(Node* node, const std::vector<std::string>& names) {
-    if (node->op().id() == "Identity" && node->input(0)->initializer) {
-      // PyTorch merges equal initializers and leaves an Identity with the name of
-      // each that is lost: they were parameters of their own.
-      const std::shared_ptr<const Tensor> tensor = node->input(0)->constant;
-      graph_->Remove(node);  // before its name is given to another
-      Value* own = graph_->AddConstant(tensor, names[0]);
-      own->initializer = true;
-      values_[names[0]] = own;
-      return absl::OkStatus();
-    }
+  absl::Status Fold(Node* node, const onnx::NodeProto& proto,
+                    const std::vector<std::string>& names) {
+    if (IsCopyOfConstant(*node)) return FoldCopy(node, proto, names);
     if (node->op().random || evaluator_ == nullptr || node->bodies.size() > 0) {
       return absl::OkStatus();
     }
     const std::string& op = node->op().name;
     const bool shape_of = op == "Shape" || op == "Size";
+    bool scalars = true;  // none of which are ever trained
     std::vector<const Tensor*> inputs;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Value* v = node->input(i);
+      scalars = scalars && v != nullptr && v->rank() == 0;
       if (v != nullptr && v->kind != Value::Kind::kConstant && !shape_of) return absl::OkStatus();
       inputs.push_back(v == nullptr ? nullptr : v->constant.get());
     }
@@ -202,7 +224,7 @@ class GraphReader {
       const Value* v = node->output(i);
       types.push_back(v == nullptr ? TensorType{} : v->type);
       if (v == nullptr) continue;
-      if (IsFloating(v->dtype()) && !makes_constant) return absl::OkStatus();
+      if (IsFloating(v->dtype()) && !makes_constant && !scalars) return absl::OkStatus();
       for (int64_t d : v->dims()) {
         if (d == kDynamic) return absl::OkStatus();
       }
@@ -253,6 +275,7 @@ class GraphReader {
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   absl::flat_hash_map<std::string, Value*> values_;
+  absl::flat_hash_map<std::string, int> readers_;  // of each name: nodes and outputs
 };
 
 }  // namespace

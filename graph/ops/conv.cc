@@ -346,6 +346,26 @@ absl::Status LowerFusedConv(LowerContext& c) {
   return absl::OkStatus();
 }
 
+// A multiplication and an addition for each element of the convolution's output and of a
+// filter of extents w.
+double ConvOperations(const Value& y, const Dims& w) {
+  return 2.0 * static_cast<double>(y.type.elements()) *
+         static_cast<double>(w[1] * Elements(Spatial(w)));
+}
+
+double ForwardOperations(const Node& node) {
+  return ConvOperations(*node.output(0), node.input(1)->dims());
+}
+
+double DataGradientOperations(const Node& node) {
+  return ConvOperations(*node.input(0), node.input(1)->dims());
+}
+
+double FilterGradientOperations(const Node& node) {
+  const std::vector<int64_t> shape = node.attributes.Ints("shape");
+  return ConvOperations(*node.input(0), Dims(shape.begin(), shape.end()));
+}
+
 Operator Conv() {
   return Operator("", "Conv")
       .Infer(OnnxInferenceAnd("Conv", CheckConv))
@@ -395,6 +415,7 @@ Operator Conv() {
           "g (float[1, 17, 3, 4] positive_x, float[18, 17, 2, 2] w, float[18] b)"
           " => (float[1, 18, 3, 4] y) { y = Conv<pads = [1, 1, 0, 0]>(positive_x, w, b) }")
       .Gradient(ConvGradient)
+      .Operations(ForwardOperations)
       .Samples(SamplesFirst);
 }
 
@@ -430,6 +451,7 @@ Operator ConvDataGradient() {
           " { dx = onward.ConvDataGradient<shape = [1, 17, 3, 4],"
           " pads = [1, 1, 0, 0]>(dy, w) }")
       .Lower(LowerDataGradient)
+      .Operations(DataGradientOperations)
       .Gradient(DataGradientGradient)
       .Samples(SamplesFirst);
 }
@@ -465,6 +487,7 @@ Operator ConvFilterGradient() {
           " float[18] db) { dw, db = onward.ConvFilterGradient<shape = [18, 17, 2, 2],"
           " pads = [1, 1, 0, 0]>(dy, x) }")
       .Lower(LowerFilterGradient)
+      .Operations(FilterGradientOperations)
       .Gradient(FilterGradientGradient)
       .Samples([](const Node&, absl::Span<const SampleAxis>, int) { return SampleAxis::Mixed(); });
 }
@@ -513,6 +536,7 @@ Operator FusedConv() {
           " { y = onward.FusedConv<group = 2, auto_pad = \"SAME_UPPER\","
           " strides = [2, 2]>(x, w, b) }")
       .Lower(LowerFusedConv)
+      .Operations(ForwardOperations)
       .Samples(SamplesFirst);
 }
 

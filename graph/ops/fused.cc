@@ -5,6 +5,7 @@
 #include "graph/base/expression.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/graph.h"
 #include "graph/ops/operators.h"
 
 namespace onward {
@@ -61,6 +62,13 @@ absl::Status LowerElementwise(LowerContext& c) {
   return absl::OkStatus();
 }
 
+double OperationsOfElementwise(const Node& node) {
+  const auto program = ProgramOf(node.attributes, node.num_inputs(), node.num_outputs());
+  ONWARD_CHECK(program.ok());
+  return static_cast<double>(node.output(0)->type.elements()) *
+         static_cast<double>(program->instructions.size());
+}
+
 // A graph of one use, its inputs and outputs being those of the graph.
 std::string TextOf(const std::string& inputs, const std::string& outputs,
                    const std::string& program) {
@@ -108,6 +116,7 @@ void AddFusedOperators(OperatorFamily& list) {
           .Example(TextOf("float[0, 3] x, float[3] z", "float[0, 3] y",
                           "float32 x0, float32 x1 -> t0: t0:float32 = Sub(x0, x1)"))
           .Lower(LowerElementwise)
+          .Operations(OperationsOfElementwise)
           .Infer(InferElementwise));
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/graph.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -83,6 +84,8 @@ void AddGather(OperatorFamily& list) {
                               {"shape", std::vector<int64_t>(dims.begin(), dims.end())}}));
             return absl::OkStatus();
           })
+          .Operations(
+              [](const Node& node) { return static_cast<double>(node.output(0)->type.elements()); })
           .Samples(SamplesGathered));
 
   list.push_back(

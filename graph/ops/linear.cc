@@ -177,6 +177,14 @@ absl::Status LowerFusedMatMul(LowerContext& c) {
   return absl::OkStatus();
 }
 
+// A multiplication and an addition for each element of y and of the inner axis.
+double ProductOperations(const Node& node) {
+  const Dims& a = node.input(0)->dims();
+  const bool transposed = a.size() > 1 && node.attributes.Int("transA", 0) != 0;
+  const int64_t inner = transposed ? a[a.size() - 2] : a.back();
+  return 2.0 * static_cast<double>(node.output(0)->type.elements()) * static_cast<double>(inner);
+}
+
 Operator MatMul() {
   return Operator("", "MatMul")
       .Example("g (float[2, 3] a, float[3, 4] b) => (float[2, 4] y) { y = MatMul(a, b) }")
@@ -205,6 +213,7 @@ Operator MatMul() {
           " { y = MatMul(signed_a, signed_b) }")
       .Example("g (float[2, 3] a) => (float[2, 2] y) { t = Transpose(a) y = MatMul(a, t) }")
       .Gradient(MatMulGradient)
+      .Operations(ProductOperations)
       .Samples(MatMulSamples);
 }
 
@@ -237,6 +246,7 @@ Operator Gemm() {
           " => (int32[2, 2] y) { y = Gemm(signed_a, signed_b, signed_c) }")
       .Infer(OnnxInferenceAnd("Gemm", CheckGemm))
       .Gradient(GemmGradient)
+      .Operations(ProductOperations)
       .Samples(MatMulSamples);
 }
 
@@ -273,6 +283,7 @@ Operator FusedMatMul() {
           "g (float[2, 0] a, float[0, 3] b, float[3] c) => (float[2, 3] y)"
           " { y = onward.FusedMatMul(a, b, c) }")
       .Lower(LowerFusedMatMul)
+      .Operations(ProductOperations)
       .Samples(MatMulSamples);
 }
 

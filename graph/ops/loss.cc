@@ -14,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/graph.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -183,6 +185,7 @@ void AddSoftmaxCrossEntropy(OperatorFamily& list) {
           .Example("g (float[0, 3] x, int64[0] labels) => (float[0] loss) "
                    "{ loss = onward.SoftmaxCrossEntropy(x, labels) }")
           .Infer(InferLabelled)
+          .Operations(PerElement(14))
           .Samples([](const Node&, absl::Span<const SampleAxis> in, int) {
             return ClassesDropped(in[0]);
           })
@@ -197,6 +200,7 @@ void AddSoftmaxCrossEntropy(OperatorFamily& list) {
           .Lower(LowerSoftmaxCrossEntropy));
   list.push_back(
       Operator(kOnward, "SoftmaxCrossEntropyGradient")
+          .Operations(PerElement(16))
           .Example("g (float[4] d, float[4, 3] x, int64[4] labels) => (float[4, 3] dx) "
                    "{ dx = onward.SoftmaxCrossEntropyGradient(d, x, labels) }")
           .Example("g (float[19] d, float[19, 10] large_x, int32[19] labels) => "
@@ -235,6 +239,7 @@ void AddSoftmaxCrossEntropyDense(OperatorFamily& list) {
   // dt = -dloss log p
   list.push_back(
       Operator(kOnward, "SoftmaxCrossEntropyDense")
+          .Operations(PerElement(16))
           .Example("g (float[4, 3] large_x, float[4, 3] unit_t) => (float[4] loss) "
                    "{ loss = onward.SoftmaxCrossEntropyDense(large_x, unit_t) }")
           .Example("g (float[2, 3, 5] x, float[2, 3, 5] unit_t) => (float[2, 5] loss) "
@@ -265,6 +270,7 @@ void AddSoftmaxCrossEntropyDense(OperatorFamily& list) {
           }));
   list.push_back(
       Operator(kOnward, "SoftmaxCrossEntropyDenseGradient")
+          .Operations(PerElement(16))
           .Example("g (float[4] d, float[4, 3] large_x, float[4, 3] unit_t) => (float[4, 3] dx) "
                    "{ dx = onward.SoftmaxCrossEntropyDenseGradient(d, large_x, unit_t) }")
           .Example("g (float[2, 5] d, float[2, 3, 5] x, float[2, 3, 5] unit_t) => "
@@ -360,6 +366,7 @@ void AddSigmoidCrossEntropy(OperatorFamily& list) {
                    "{ k = Constant <value = float[1] {2.5}>() "
                    "loss = onward.SigmoidCrossEntropy(x, unit_t, k) }")
           .Infer(InferSigmoidCrossEntropy)
+          .Operations(PerElement(24))
           .Samples([](const Node&, absl::Span<const SampleAxis> in, int) { return in[0]; })
           .Gradient([softplus](GradientContext& g) -> absl::Status {
             RETURN_IF_ERROR(RefuseTrainedWeights(g));

@@ -9,6 +9,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -202,6 +203,7 @@ Operator BatchNormalization() {
           "g (float[0, 2, 3] x, float[2] s, float[2] b, float[2] m, float[2] positive_v)"
           " => (float[0, 2, 3] y) { y = BatchNormalization(x, s, b, m, positive_v) }")
       .Lower(LowerBatchNormalization)
+      .Operations(PerElement(2))
       .Samples(BatchSamples);
 }
 
@@ -232,6 +234,7 @@ Operator BatchNormalizationTraining() {
           " => (float[0, 3, 2, 2] y, float[3] m, float[3] v)"
           " { y, m, v = onward.BatchNormalizationTraining(x, s, b) }")
       .Lower(LowerBatchTraining)
+      .Operations(PerElement(7))
       .Gradient(BatchTrainingGradient)
       .Samples(BatchSamples);
 }
@@ -258,6 +261,7 @@ Operator BatchNormalizationGradient() {
           " float[2] positive_v) => (float[0, 2, 3] dx, float[2] ds, float[2] db)"
           " { dx, ds, db = onward.BatchNormalizationGradient(dy, x, s, m, positive_v) }")
       .Lower(LowerBatchGradient)
+      .Operations(PerElement(10))
       .Samples(BatchGradientSamples);
 }
 
@@ -465,6 +469,7 @@ Operator LayerNormalization() {
           "g (float[0, 4] x, float[4] s) => (float[0, 4] y)"
           " { y = LayerNormalization(x, s) }")
       .Lower(LowerLayerNormalization)
+      .Operations(PerElement(7))
       .Samples(LayerForwardSamples);
 }
 
@@ -490,6 +495,7 @@ Operator LayerNormalizationTraining() {
           " => (float[6, 33] y, float[6, 1] m, float[6, 1] v)"
           " { y, m, v = onward.LayerNormalizationTraining(x, s, b) }")
       .Lower(LowerLayerTraining)
+      .Operations(PerElement(7))
       .Gradient(LayerTrainingGradient)
       .Samples(LayerForwardSamples);
 }
@@ -518,6 +524,7 @@ Operator LayerNormalizationGradient() {
           " float[6, 1] positive_v) => (float[6, 33] dx, float[33] ds, float[33] db)"
           " { dx, ds, db = onward.LayerNormalizationGradient(dy, x, s, m, positive_v) }")
       .Lower(LowerLayerGradient)
+      .Operations(PerElement(10))
       .Samples(LayerGradientSamples);
 }
 

@@ -16,6 +16,7 @@
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -293,6 +294,7 @@ void AddSgd(OperatorFamily& list) {
             RETURN_IF_ERROR(Need(c, momentum != 0, 2, "the momentum"));
             return Need(c, c.attributes().Float("dampening", 0) != 0, kSgd.step(), "the step");
           })
+          .Operations(PerElement(5))
           .Lower(LowerSgd));
 }
 
@@ -319,6 +321,7 @@ void AddAdam(OperatorFamily& list) {
                 Need(c, c.attributes().Int("amsgrad", 0) != 0, 4, "the largest mean square"));
             return Need(c, true, kAdam.step(), "the step");
           })
+          .Operations(PerElement(12))
           .Lower(LowerAdam));
 }
 
@@ -341,6 +344,7 @@ void AddRmsProp(OperatorFamily& list) {
             RETURN_IF_ERROR(Need(c, a.Float("momentum", 0) != 0, 3, "the momentum"));
             return Need(c, a.Int("centered", 0) != 0, 4, "the mean gradient");
           })
+          .Operations(PerElement(12))
           .Lower(LowerRmsProp));
 }
 
@@ -359,6 +363,7 @@ void AddAdagrad(OperatorFamily& list) {
             const double decay = c.attributes().Float("learning_rate_decay", 0);
             return Need(c, decay != 0, kAdagrad.step(), "the step");
           })
+          .Operations(PerElement(8))
           .Lower(LowerAdagrad));
 }
 

@@ -222,6 +222,12 @@ absl::Status LowerGlobalLpPool(LowerContext& c) {
 }
 
 // Examples that every pooling with windows shares; `extra` is its own attribute.
+// One for each element of every window; `windows` has an element for each window.
+double WindowOperations(const Node& node, const Value& windows) {
+  return static_cast<double>(windows.type.elements()) *
+         static_cast<double>(Elements(node.attributes.Ints("kernel_shape")));
+}
+
 Operator Pooling(const std::string& name, const std::string& input, const std::string& extra) {
   Operator op("", name);
   const auto add = [&](const std::string& x, const std::string& y, const std::string& attributes) {
@@ -244,6 +250,7 @@ Operator Pooling(const std::string& name, const std::string& input, const std::s
   add("0, 2, 4, 4", "0, 2, 3, 3", "kernel_shape = [2, 2]");
   add("2, 17, 6, 6", "2, 17, 3, 3", "kernel_shape = [2, 2], strides = [2, 2]");
   op.Infer(OnnxInferenceAnd(name, CheckImage)).Samples(SamplesFirst);
+  op.Operations([](const Node& node) { return WindowOperations(node, *node.output(0)); });
   return op;
 }
 
@@ -353,6 +360,7 @@ Operator AveragePoolGradient() {
           " { dx = onward.AveragePoolGradient<shape = [2, 3, 4, 5],"
           " kernel_shape = [4, 5]>(dy) }")
       .Lower(LowerAveragePoolGradient)
+      .Operations([](const Node& node) { return WindowOperations(node, *node.input(0)); })
       .Gradient(AveragePoolGradientRule)
       .Samples(SamplesFirst);
 }

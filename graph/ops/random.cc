@@ -11,6 +11,7 @@
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -213,6 +214,7 @@ void AddOwnDropout(OperatorFamily& list) {
           .Example("g (float[4] x, int64 seed, int64 step, int64 offset) => (float[4] y) "
                    "{ y = onward.Dropout <ratio = 1.0, axis = 0>(x, seed, step, offset) }")
           .Infer(InferDropout)
+          .Operations(PerElement(20))
           .Samples([](const Node&, absl::Span<const SampleAxis> in, int) { return in[0]; })
           .Gradient([](GradientContext& g) {
             g.dx(0, g.b().Op("onward.Dropout", {g.dy(), g.x(1), g.x(2), g.x(3)}, g.attributes()));
@@ -248,6 +250,7 @@ void AddOwnNumbers(OperatorFamily& list) {
           .Example("g (int64 seed, int64 step, int64 offset) => (float[7] y) "
                    "{ y = onward.RandomUniform <shape = [7], halves = 1>(seed, step, offset) }")
           .Infer(InferRandom)
+          .Operations(PerElement(20))
           .Samples(SamplesOfAttribute)
           .NotDifferentiable("its inputs are integers"));
 
@@ -261,6 +264,7 @@ void AddOwnNumbers(OperatorFamily& list) {
           .Example("g (int64 seed, int64 step, int64 offset) => (double[7] y) "
                    "{ y = onward.RandomNormal <shape = [7], dtype = 11>(seed, step, offset) }")
           .Infer(InferRandom)
+          .Operations(PerElement(20))
           .Samples(SamplesOfAttribute)
           .NotDifferentiable("its inputs are integers"));
 }

@@ -81,4 +81,10 @@ SampleAxis SamplesMixed(const Node&, absl::Span<const SampleAxis>, int) {
   return SampleAxis::Mixed();
 }
 
+OperationsRule PerElement(double operations) {
+  return [operations](const Node& node) {
+    return operations * static_cast<double>(LargestElements(node));
+  };
+}
+
 }  // namespace onward

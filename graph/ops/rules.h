@@ -34,6 +34,9 @@ Expr AsNumber(Expr condition, Expr like);
 // x where the condition holds, 0 elsewhere.
 Expr KeepWhere(Expr condition, Expr x);
 
+// So many operations for each element of the largest tensor.
+OperationsRule PerElement(double operations);
+
 // ---- Rules about the sample axis of outputs.
 
 // The axis stays where it is, unless the operator touches it.

@@ -4,6 +4,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -42,7 +43,7 @@ absl::Status LogSoftmaxGradient(GradientContext& g) {
 Operator OnAxis(const std::string& name) {
   const std::string call = " { y = " + name;
   Operator op("", name);
-  op.Infer(OnnxInferenceAnd(name, CheckAxis)).Samples(SamplesOffAxis);
+  op.Infer(OnnxInferenceAnd(name, CheckAxis)).Samples(SamplesOffAxis).Operations(PerElement(14));
   op.Example("g (float[3, 5] large_x) => (float[3, 5] y)" + call + "(large_x) }")
       .Example("g (float[3, 5] x) => (float[3, 5] y)" + call + "<axis = 0>(x) }")
       .Example("g (float[2, 3, 4] x) => (float[2, 3, 4] y)" + call + "<axis = 1>(x) }")

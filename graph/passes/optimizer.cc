@@ -36,6 +36,7 @@ absl::Status AttachOptimizer(Graph* graph, const OperatorSet& operators, const O
   Builder b(graph, &operators);
   b.SetPhase(Phase::kUpdate);
   Value* rate = graph->AddInput(kLearningRateFeed, {DataType::kFloat64, {}, {}});
+  rate->feed = kLearningRateFeed;
   State* steps = CounterState(graph, kStepState, 0);
   Expr step = b.Wrap(steps->current) + 1.0;
   RETURN_IF_ERROR(b.status());
@@ -55,9 +56,9 @@ absl::Status AttachOptimizer(Graph* graph, const OperatorSet& operators, const O
     operands.scale = scale;
     std::vector<State*> moments;
     for (const MomentState& m : MomentsOf(spec)) {
-      moments.push_back(graph->AddState(State::Kind::kMoment,
-                                        absl::StrCat(p.state->name, "/", m.suffix),
-                                        p.state->current->type, nullptr, m.fill));
+      moments.push_back(graph->AddState(
+          State::Kind::kMoment, FreeStateName(*graph, absl::StrCat(p.state->name, "/", m.suffix)),
+          p.state->current->type, nullptr, m.fill));
       operands.moments.push_back(b.Wrap(moments.back()->current));
     }
     ASSIGN_OR_RETURN(const UpdateResults results, AppendUpdate(b, spec, operands));

@@ -12,7 +12,7 @@
 
 namespace onward {
 
-inline constexpr char kLearningRateFeed[] = "learning_rate";  // float64
+inline constexpr char kLearningRateFeed[] = "onward/learning_rate";  // float64
 
 struct TrainedParameter {
   State* state = nullptr;

@@ -13,6 +13,7 @@
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/onnx/schema.h"
+#include "graph/passes/training_mode.h"
 
 namespace onward {
 namespace {
@@ -94,7 +95,7 @@ bool SingleElementTrains(const Node& node, int input) {
 class Search {
  public:
   Search(const Graph& graph, const Value* loss, const ParameterOptions& options)
-      : reach_(ReachLoss(graph, loss)), options_(options) {}
+      : graph_(graph), reach_(ReachLoss(graph, loss)), options_(options) {}
 
   void Consider(const Value& value) {
     if (!IsFloating(value.dtype()) || value.rank() == 0 || value.constant->elements() == 0) return;
@@ -137,7 +138,7 @@ class Search {
     const bool merged = uses.size() > 1 && !frozen && !MatchesAny(value.name, options_.keep_tied) &&
                         (AllEqual(*value.constant) || MatchesAny(value.name, options_.untie));
     if (!merged) {
-      found_.list.push_back({value.name, value.name, frozen, {}});
+      found_.list.push_back({Free(value.name), value.name, frozen, {}});
       if (uses.size() > 1 && !frozen) {
         found_.notes.push_back(absl::StrCat("'", value.name, "' is read at ", uses.size(),
                                             " places and stays one parameter (tied)"));
@@ -147,7 +148,7 @@ class Search {
     for (const Use& use : uses) {
       const std::string place = use.node->source.empty() ? use.node->name : use.node->source;
       Parameter p;
-      p.state = absl::StrCat(value.name, "@", place);
+      p.state = Free(absl::StrCat(value.name, "@", place));
       p.initializer = value.name;
       p.uses.push_back({use.node->ordinal, use.index});
       found_.list.push_back(std::move(p));
@@ -159,6 +160,15 @@ class Search {
         value.name, "' to undo)"));
   }
 
+  // A name for a state that no other has.
+  std::string Free(std::string name) {
+    name = FreeStateName(graph_, std::move(name));
+    while (!taken_.insert(name).second) name = FreeStateName(graph_, name + '~');
+    return name;
+  }
+
+  const Graph& graph_;
+  absl::flat_hash_set<std::string> taken_;
   absl::flat_hash_set<const Value*> reach_;
   const ParameterOptions& options_;
   Parameters found_;

@@ -26,7 +26,8 @@ absl::StatusOr<State*> StatisticState(Graph* graph, Node* node, int input,
         ExitCode::kUntrainable);
   }
   const bool shared = value->uses().size() > 1;
-  const std::string name = shared ? absl::StrCat(value->name, "@", PlaceOf(*node)) : value->name;
+  const std::string name =
+      FreeStateName(*graph, shared ? absl::StrCat(value->name, "@", PlaceOf(*node)) : value->name);
   if (notes != nullptr) {
     Parameter origin{name, value->name, false, {}};
     if (shared) origin.uses.push_back({node->ordinal, input});
@@ -134,7 +135,10 @@ absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node,
     State* seed = CounterState(graph, kSeedState, options.seed);
     State* step = CounterState(graph, kStepState, 0);
     Value* offset = graph->FindInput(kSampleOffsetFeed);
-    if (offset == nullptr) offset = graph->AddInput(kSampleOffsetFeed, {DataType::kInt64, {}, {}});
+    if (offset == nullptr) {
+      offset = graph->AddInput(kSampleOffsetFeed, {DataType::kInt64, {}, {}});
+      offset->feed = kSampleOffsetFeed;
+    }
     Builder b(graph, &operators);
     b.InsertBefore(node);
     b.SetSource(PlaceOf(*node));
@@ -156,6 +160,11 @@ absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node,
 }
 
 }  // namespace
+
+std::string FreeStateName(const Graph& graph, std::string name) {
+  while (name == kSeedState || name == kStepState || graph.FindState(name) != nullptr) name += '~';
+  return name;
+}
 
 State* CounterState(Graph* graph, const std::string& name, int64_t initial) {
   State* state = graph->FindState(name);

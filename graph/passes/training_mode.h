@@ -14,9 +14,10 @@
 namespace onward {
 
 // Names of what every step has.
-inline constexpr char kSeedState[] = "onward/seed";           // int64: of random numbers
-inline constexpr char kStepState[] = "onward/step";           // int64: optimizer steps done
-inline constexpr char kSampleOffsetFeed[] = "sample_offset";  // int64: of the shard in the batch
+inline constexpr char kSeedState[] = "onward/seed";  // int64: of random numbers
+inline constexpr char kStepState[] = "onward/step";  // int64: optimizer steps done
+// int64: where the shard begins in the batch.
+inline constexpr char kSampleOffsetFeed[] = "onward/sample_offset";
 
 struct TrainingModeOptions {
   bool dropout = true;  // false: dropout does nothing, for comparisons
@@ -42,6 +43,10 @@ absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet
 // Dropout does nothing, and BatchNormalization uses its running statistics, which
 // are states of the same names.
 absl::Status ToInferenceMode(Graph* graph, const OperatorSet& operators);
+
+// `name`, with '~' behind it as often as it takes to be the name of no state of the graph
+// and none of the two above: names come from files, which may hold any.
+std::string FreeStateName(const Graph& graph, std::string name);
 
 // The state of that name, made where it is not there.
 State* CounterState(Graph* graph, const std::string& name, int64_t initial);

@@ -57,7 +57,7 @@ struct PlanStep {
   std::vector<const Tensor*> constants;  // values of inputs known here; null elsewhere
   int64_t scratch_offset = 0;            // in the lane's arena
   int64_t scratch_bytes = 0;
-  double operations = 0;
+  double operations = 0;  // multiplications and additions, whichever kernel does them
   Phase phase = Phase::kForward;
   std::string source;  // node of the file, for messages
   Stream stream = Stream::kCompute;

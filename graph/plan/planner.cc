@@ -209,6 +209,7 @@ class ProgramPlanner {
     step.outputs = {to};
     step.constants = {nullptr};
     step.scratch_bytes = choice.needs.scratch_bytes;
+    step.operations = static_cast<double>(slots_[from].buffer.type.elements());
     step.phase = phase;
     Append(std::move(step), choice.needs.aliases);
     return absl::OkStatus();
@@ -260,7 +261,7 @@ class ProgramPlanner {
     step.attributes = node.attributes;
     step.constants = call.constants;
     step.scratch_bytes = needs.scratch_bytes;
-    step.operations = needs.operations;
+    step.operations = Operations(node);
     step.phase = node.phase;
     step.source = node.source;
     for (int i = 0; i < node.num_inputs(); ++i) {

@@ -172,8 +172,6 @@ KernelNeeds Describe(const KernelCall& call) {
       }
     }
   }
-  needs.operations =
-      static_cast<double>(call.outputs[0]->elements()) * program->instructions.size();
   return needs;
 }
 

@@ -212,7 +212,6 @@ KernelNeeds Needs(const KernelCall& call) {
   KernelNeeds needs;
   needs.input_layouts = {layout, layout};
   needs.output_layouts = {layout};
-  needs.operations = static_cast<double>(call.inputs[1]->elements());
   return needs;
 }
 

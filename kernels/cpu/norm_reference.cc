@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/reference.h"
 
 namespace onward {
@@ -82,7 +82,7 @@ void SetNumber(const TensorView& view, int64_t i, double value) {
 
 // BatchNormalization, in both modes.
 template <typename T>
-absl::Status BatchNormalization(const KernelCall& call, const KernelMemory& memory) {
+void BothModes(const KernelCall& call, const KernelMemory& memory) {
   const Lines lines = ByChannel(call.inputs[0]->dims);
   const T* x = memory.inputs[0].as<T>();
   T* y = memory.outputs[0].as<T>();
@@ -104,7 +104,6 @@ absl::Status BatchNormalization(const KernelCall& call, const KernelMemory& memo
       SetNumber(memory.outputs[2], c, running.variance * momentum + s.variance * (1 - momentum));
     }
   }
-  return absl::OkStatus();
 }
 
 // y, mean and variance; scale and bias per line (`by_channel`) or per element of one.
@@ -170,58 +169,52 @@ void Gradient(const KernelCall& call, const KernelMemory& memory, const Lines& l
   }
 }
 
-template <typename T>
-absl::Status BatchTraining(const KernelCall& call, const KernelMemory& memory) {
-  Normalize<T>(call, memory, ByChannel(call.inputs[0]->dims), true);
-  return absl::OkStatus();
+absl::Status BatchNormalization(const KernelCall& call, const KernelMemory& memory,
+                                const Execution&) {
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    BothModes<decltype(t)>(call, memory);
+    return absl::OkStatus();
+  });
 }
 
-template <typename T>
-absl::Status BatchGradient(const KernelCall& call, const KernelMemory& memory) {
-  Gradient<T>(call, memory, ByChannel(call.inputs[1]->dims), true);
-  return absl::OkStatus();
+absl::Status BatchTraining(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    Normalize<decltype(t)>(call, memory, ByChannel(call.inputs[0]->dims), true);
+    return absl::OkStatus();
+  });
 }
 
-template <typename T>
-absl::Status LayerTraining(const KernelCall& call, const KernelMemory& memory) {
-  Normalize<T>(call, memory, FromAxis(*call.attributes, call.inputs[0]->dims), false);
-  return absl::OkStatus();
+absl::Status BatchGradient(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    Gradient<decltype(t)>(call, memory, ByChannel(call.inputs[1]->dims), true);
+    return absl::OkStatus();
+  });
 }
 
-template <typename T>
-absl::Status LayerGradient(const KernelCall& call, const KernelMemory& memory) {
-  Gradient<T>(call, memory, FromAxis(*call.attributes, call.inputs[1]->dims), false);
-  return absl::OkStatus();
+absl::Status LayerTraining(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    const Lines lines = FromAxis(*call.attributes, call.inputs[0]->dims);
+    Normalize<decltype(t)>(call, memory, lines, false);
+    return absl::OkStatus();
+  });
 }
 
-using Function = absl::Status (*)(const KernelCall&, const KernelMemory&);
-
-template <Function kFloat, Function kDouble>
-absl::Status Typed(const KernelCall& call, const KernelMemory& memory, const Execution&) {
-  switch (call.inputs[0]->dtype) {
-    case DataType::kFloat32:
-      return kFloat(call, memory);
-    case DataType::kFloat64:
-      return kDouble(call, memory);
-    default:
-      return absl::UnimplementedError(
-          absl::StrCat("no normalisation of ", std::string(Name(call.inputs[0]->dtype))));
-  }
+absl::Status LayerGradient(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    const Lines lines = FromAxis(*call.attributes, call.inputs[1]->dims);
+    Gradient<decltype(t)>(call, memory, lines, false);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace
 
 void AddNormReference(KernelTable& table) {
-  table.push_back(ReferenceKernel<Typed<BatchNormalization<float>, BatchNormalization<double>>>(
-      "BatchNormalization"));
-  table.push_back(ReferenceKernel<Typed<BatchTraining<float>, BatchTraining<double>>>(
-      "onward.BatchNormalizationTraining"));
-  table.push_back(ReferenceKernel<Typed<BatchGradient<float>, BatchGradient<double>>>(
-      "onward.BatchNormalizationGradient"));
-  table.push_back(ReferenceKernel<Typed<LayerTraining<float>, LayerTraining<double>>>(
-      "onward.LayerNormalizationTraining"));
-  table.push_back(ReferenceKernel<Typed<LayerGradient<float>, LayerGradient<double>>>(
-      "onward.LayerNormalizationGradient"));
+  table.push_back(TypedReference<BatchNormalization, FloatTypes>("BatchNormalization"));
+  table.push_back(TypedReference<BatchTraining, FloatTypes>("onward.BatchNormalizationTraining"));
+  table.push_back(TypedReference<BatchGradient, FloatTypes>("onward.BatchNormalizationGradient"));
+  table.push_back(TypedReference<LayerTraining, FloatTypes>("onward.LayerNormalizationTraining"));
+  table.push_back(TypedReference<LayerGradient, FloatTypes>("onward.LayerNormalizationGradient"));
 }
 
 }  // namespace onward

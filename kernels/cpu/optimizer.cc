@@ -395,7 +395,6 @@ KernelNeeds DescribeUpdate(const KernelCall& call) {
   for (int i = 0; i < MomentsOf(call.op); ++i) {
     if (call.has_input(2 + i) && call.has_output(1 + i)) needs.aliases.push_back({1 + i, 2 + i});
   }
-  needs.operations = 10.0 * static_cast<double>(call.inputs[0]->elements());
   return needs;
 }
 

@@ -124,48 +124,49 @@ struct MinOf {
   }
 };
 
+// Every element of the output is result(each), in which each(body) calls body(x) for all
+// elements x of type T that belong to it.
+template <typename T, typename Result>
+void ForEachResult(const KernelCall& call, const KernelMemory& memory, Result result) {
+  const ReducedExtents extents(call, memory);
+  const T* x = memory.inputs[0].as<T>();
+  T* y = memory.outputs[0].as<T>();
+  ForEachIndex<1>(
+      extents.outer, {extents.outer_strides}, [&](int64_t i, const std::array<int64_t, 1>& at) {
+        y[i] = result([&](auto body) {
+          ForEachIndex<1>(
+              extents.inner, {extents.inner_strides},
+              [&](int64_t, const std::array<int64_t, 1>& in) { body(x[at[0] + in[0]]); });
+        });
+      });
+}
+
 template <typename Reduction, typename List>
 absl::Status Reduce(const KernelCall& call, const KernelMemory& memory, const Execution&) {
-  const ReducedExtents extents(call, memory);
-  const int64_t count = Elements(extents.inner);
+  const int64_t count = Elements(ReducedExtents(call, memory).inner);
   return ForType(List(), memory.inputs[0].type.dtype, [&](auto t) {
     using T = decltype(t);
-    const T* x = memory.inputs[0].as<T>();
-    T* y = memory.outputs[0].as<T>();
-    ForEachIndex<1>(
-        extents.outer, {extents.outer_strides}, [&](int64_t i, const std::array<int64_t, 1>& at) {
-          Wide<T> value = Reduction::template Start<T>();
-          ForEachIndex<1>(extents.inner, {extents.inner_strides},
-                          [&](int64_t, const std::array<int64_t, 1>& in) {
-                            value = Reduction::template Step<T>(value, x[at[0] + in[0]]);
-                          });
-          y[i] = Reduction::template Finish<T>(value, count);
-        });
+    ForEachResult<T>(call, memory, [&](auto each) {
+      Wide<T> value = Reduction::template Start<T>();
+      each([&](T x) { value = Reduction::template Step<T>(value, x); });
+      return Reduction::template Finish<T>(value, count);
+    });
     return absl::OkStatus();
   });
 }
 
 // m + log(sum of exp(x - m)) with the greatest element m, so that nothing overflows.
 absl::Status LogSumExp(const KernelCall& call, const KernelMemory& memory, const Execution&) {
-  const ReducedExtents extents(call, memory);
   return ForType(NumberTypes(), memory.inputs[0].type.dtype, [&](auto t) {
     using T = decltype(t);
-    const T* x = memory.inputs[0].as<T>();
-    T* y = memory.outputs[0].as<T>();
-    ForEachIndex<1>(extents.outer, {extents.outer_strides},
-                    [&](int64_t i, const std::array<int64_t, 1>& at) {
-                      double most = -std::numeric_limits<double>::infinity(), sum = 0;
-                      const auto each = [&](auto body) {
-                        ForEachIndex<1>(extents.inner, {extents.inner_strides},
-                                        [&](int64_t, const std::array<int64_t, 1>& in) {
-                                          body(static_cast<double>(x[at[0] + in[0]]));
-                                        });
-                      };
-                      each([&](double v) { most = MaxFunctor()(most, v); });
-                      // An infinite greatest element is the result itself.
-                      if (std::isfinite(most)) each([&](double v) { sum += std::exp(v - most); });
-                      y[i] = ConvertTo<T>(std::isfinite(most) ? most + std::log(sum) : most);
-                    });
+    ForEachResult<T>(call, memory, [](auto each) {
+      double most = -std::numeric_limits<double>::infinity(), sum = 0;
+      each([&](T x) { most = MaxFunctor()(most, static_cast<double>(x)); });
+      // An infinite greatest element is the result itself.
+      if (!std::isfinite(most)) return ConvertTo<T>(most);
+      each([&](T x) { sum += std::exp(static_cast<double>(x) - most); });
+      return ConvertTo<T>(most + std::log(sum));
+    });
     return absl::OkStatus();
   });
 }

@@ -17,7 +17,6 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 struct Geometry {
   memory::dims strides, dilates, begin, end;
   int64_t group = 1;
-  double operations = 0;
 };
 
 Geometry Read(const KernelCall& call, const Dims& x, const Dims& w, const Dims& y) {
@@ -28,7 +27,6 @@ Geometry Read(const KernelCall& call, const Dims& x, const Dims& w, const Dims& 
   g.begin = ToDnnl(window.begin);
   g.end = ToDnnl(window.end);
   g.group = call.attributes->Int("group", 1);
-  g.operations = 2.0 * Elements(y) * w[1] * Elements(Spatial(w));
   return g;
 }
 
@@ -70,7 +68,6 @@ absl::StatusOr<Form> ConvForm(const KernelCall& call) {
     post.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
     form.attributes.set_post_ops(post);
   }
-  form.operations = g.operations;
   form.create = [g, bias](Descs d, const dnnl::primitive_attr& attributes) {
     return Forward(g, d[0], d[1], bias ? &d[3] : nullptr, d[2], attributes);
   };
@@ -85,7 +82,6 @@ absl::StatusOr<Form> DataGradientForm(const KernelCall& call) {
   form.operands = {{DNNL_ARG_DIFF_DST, false, 0, View::Same(dy)},
                    {DNNL_ARG_WEIGHTS, false, 1, Filters(w, g.group)},
                    {DNNL_ARG_DIFF_SRC, true, 0, View::Same(dx)}};
-  form.operations = g.operations;
   form.create = [g](Descs d, const dnnl::primitive_attr& attributes) {
     return dnnl::convolution_backward_data::primitive_desc(
         CpuEngine(), kAlgorithm, d[2], d[1], d[0], g.strides, g.dilates, g.begin, g.end,
@@ -104,7 +100,6 @@ absl::StatusOr<Form> FilterGradientForm(const KernelCall& call) {
                    {DNNL_ARG_DIFF_WEIGHTS, true, 0, Filters(dw, g.group), true}};
   const bool bias = call.has_output(1);
   if (bias) form.operands.push_back({DNNL_ARG_DIFF_BIAS, true, 1, View::Shaped({dw[0]})});
-  form.operations = g.operations;
   form.create = [g, bias](Descs d, const dnnl::primitive_attr& attributes) {
     using Gradient = dnnl::convolution_backward_weights::primitive_desc;
     const auto forward = Forward(g, d[1], d[2], bias ? &d[3] : nullptr, d[0]);

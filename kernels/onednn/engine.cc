@@ -372,7 +372,6 @@ KernelNeeds Describe(const KernelCall& call, const Form& form) {
   needs.scratch_bytes =
       static_cast<int64_t>(chosen->descriptor.query_md(dnnl::query::scratchpad_md).get_size());
   needs.aliases = form.aliases;
-  needs.operations = form.operations;
   return needs;
 }
 

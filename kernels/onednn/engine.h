@@ -78,7 +78,6 @@ struct Form {
   std::vector<Operand> operands;
   Create create;
   dnnl::primitive_attr attributes;
-  double operations = 0;  // multiplications and additions
   std::vector<std::pair<int, int>> aliases;
   // Refuse the library's unoptimised loops, which are no faster than ours.
   bool refuse_reference = true;

@@ -29,7 +29,6 @@ struct Product {
   bool bias_is_row() const {
     return has_bias && Elements(bias) == y.back() && bias.back() == y.back();
   }
-  double operations() const { return 2.0 * Elements(y) * inner(); }
 };
 
 absl::StatusOr<Product> Read(const KernelCall& call) {
@@ -84,7 +83,6 @@ absl::StatusOr<Form> InnerProductForm(const KernelCall& call) {
     form.operands.push_back({DNNL_ARG_BIAS, false, 2, View::Shaped({p.y.back()})});
   }
   if (p.relu) AppendRelu(form.attributes);
-  form.operations = p.operations();
   const bool has_bias = p.has_bias;
   form.create = [has_bias](Descs d, const dnnl::primitive_attr& attributes) {
     const auto kind = dnnl::prop_kind::forward_training;
@@ -112,7 +110,6 @@ absl::StatusOr<Form> DataGradientForm(const KernelCall& call) {
   form.operands = {{DNNL_ARG_DIFF_DST, false, 0, View::Same(p.a), true},
                    {DNNL_ARG_WEIGHTS, false, 1, p.trans_b ? View::Swapped(p.b) : View::Same(p.b)},
                    {DNNL_ARG_DIFF_SRC, true, 0, View::Same(p.y), true}};
-  form.operations = p.operations();
   form.create = [](Descs d, const dnnl::primitive_attr& attributes) {
     const dnnl::inner_product_forward::primitive_desc forward(
         CpuEngine(), dnnl::prop_kind::forward_training, d[2], d[1], d[0]);
@@ -139,7 +136,6 @@ absl::StatusOr<Form> WeightGradientForm(const KernelCall& call, bool swapped) {
       {DNNL_ARG_SRC, false, swapped ? 0 : 1, View::Same(swapped ? p.a : p.b), true},
       {DNNL_ARG_DIFF_DST, false, swapped ? 1 : 0, View::Same(swapped ? p.b : p.a), true},
       {DNNL_ARG_DIFF_WEIGHTS, true, 0, swapped ? View::Swapped(p.y) : View::Same(p.y), true}};
-  form.operations = p.operations();
   form.create = [](Descs d, const dnnl::primitive_attr& attributes) {
     const dnnl::inner_product_forward::primitive_desc forward(
         CpuEngine(), dnnl::prop_kind::forward_training, d[0], d[2], d[1]);
@@ -205,7 +201,6 @@ absl::StatusOr<Form> MatMulForm(const KernelCall& call) {
         own_bias ? DNNL_ARG_BIAS : DNNL_ARG_ATTR_MULTIPLE_POST_OP(first) | DNNL_ARG_SRC_1;
     form.operands.push_back({argument, false, 2, bias});
   }
-  form.operations = p.operations();
   form.create = [p, own_bias](Descs d, const dnnl::primitive_attr& given) {
     dnnl::primitive_attr attributes = given;
     attributes.set_post_ops(Scaling(p, p.has_bias && !own_bias ? &d[3] : nullptr));

@@ -43,7 +43,6 @@ absl::StatusOr<Form> BatchForm(const KernelCall& call) {
                    {DNNL_ARG_MEAN, false, 3, channels},
                    {DNNL_ARG_VARIANCE, false, 4, channels}};
   form.aliases = {{0, 0}};
-  form.operations = 2.0 * Elements(x);
   const float epsilon = Epsilon(call);
   form.create = [epsilon](Descs d, const dnnl::primitive_attr& attributes) {
     return dnnl::batch_normalization_forward::primitive_desc(
@@ -67,7 +66,6 @@ absl::StatusOr<Form> BatchTrainingForm(const KernelCall& call) {
                    {DNNL_ARG_SHIFT, false, 2, channels},
                    {DNNL_ARG_MEAN, true, 1, channels},
                    {DNNL_ARG_VARIANCE, true, 2, channels}};
-  form.operations = 7.0 * Elements(x);
   const float epsilon = Epsilon(call);
   form.create = [epsilon](Descs d, const dnnl::primitive_attr& attributes) {
     return dnnl::batch_normalization_forward::primitive_desc(
@@ -93,7 +91,6 @@ absl::StatusOr<Form> BatchGradientForm(const KernelCall& call) {
                    {DNNL_ARG_DIFF_SCALE, true, 1, channels},
                    {DNNL_ARG_DIFF_SHIFT, true, 2, channels}};
   form.aliases = {{0, 0}};
-  form.operations = 10.0 * Elements(x);
   const float epsilon = Epsilon(call);
   form.create = [epsilon](Descs d, const dnnl::primitive_attr& attributes) {
     const dnnl::batch_normalization_forward::primitive_desc forward(
@@ -152,7 +149,6 @@ absl::StatusOr<Form> LayerForm(const KernelCall& call) {
     form.operands.push_back({DNNL_ARG_MEAN, true, 1, View::Shaped(s.lines)});
     form.operands.push_back({DNNL_ARG_VARIANCE, true, 2, View::Shaped(s.lines)});
   }
-  form.operations = 7.0 * Elements(x);
   const auto kind = training ? prop_kind::forward_training : prop_kind::forward_inference;
   const float epsilon = Epsilon(call);
   form.create = [s, kind, epsilon, flags](Descs d, const dnnl::primitive_attr& attributes) {
@@ -188,7 +184,6 @@ absl::StatusOr<Form> LayerGradientForm(const KernelCall& call) {
     // The primitive wants a shift, which no gradient depends on: any vector will do.
     form.operands.push_back({DNNL_ARG_SHIFT, false, 2, View::Shaped(s.parameters)});
   }
-  form.operations = 10.0 * Elements(x);
   const auto kind = scale ? prop_kind::backward : prop_kind::backward_data;
   const float epsilon = Epsilon(call);
   form.create = [s, kind, epsilon, flags](Descs d, const dnnl::primitive_attr& attributes) {

@@ -18,7 +18,6 @@ using Descs = absl::Span<const memory::desc>;
 struct Geometry {
   dnnl::algorithm algorithm = dnnl::algorithm::pooling_max;
   memory::dims strides, kernel, dilates, begin, end;
-  double operations = 0;
 };
 
 absl::StatusOr<Geometry> Read(const KernelCall& call, const Dims& x, const Dims& y, bool largest) {
@@ -48,7 +47,6 @@ absl::StatusOr<Geometry> Read(const KernelCall& call, const Dims& x, const Dims&
       return absl::UnimplementedError("padding as large as the window");
     }
   }
-  g.operations = static_cast<double>(Elements(y) * Elements(kernel));
   return g;
 }
 
@@ -73,7 +71,6 @@ absl::StatusOr<Form> PoolForm(const KernelCall& call) {
   // The input keeps its layout: pooling follows what made it.
   form.operands = {{DNNL_ARG_SRC, false, 0, View::Same(x), true},
                    {DNNL_ARG_DST, true, 0, View::Same(y)}};
-  form.operations = g.operations;
   form.create = [g](Descs d, const dnnl::primitive_attr& attributes) {
     return Forward(g, d[0], d[1], attributes);
   };
@@ -87,7 +84,6 @@ absl::StatusOr<Form> AverageGradientForm(const KernelCall& call) {
   Form form;
   form.operands = {{DNNL_ARG_DIFF_DST, false, 0, View::Same(dy), true},
                    {DNNL_ARG_DIFF_SRC, true, 0, View::Same(dx)}};
-  form.operations = g.operations;
   form.create = [g](Descs d, const dnnl::primitive_attr& attributes) {
     return dnnl::pooling_backward::primitive_desc(CpuEngine(), g.algorithm, d[1], d[0], g.strides,
                                                   g.kernel, g.dilates, g.begin, g.end,

@@ -20,7 +20,6 @@ absl::StatusOr<Form> SoftmaxForm(const KernelCall& call) {
   form.operands = {{DNNL_ARG_SRC, false, 0, View::Shaped(seen)},
                    {DNNL_ARG_DST, true, 0, View::Shaped(seen)}};
   form.aliases = {{0, 0}};
-  form.operations = 5.0 * Elements(dims);
   const auto algorithm =
       call.op == "LogSoftmax" ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate;
   form.create = [algorithm](absl::Span<const dnnl::memory::desc> d,

@@ -1,4 +1,5 @@
 // plan: what a training step will do, and what memory it takes, before it runs.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,7 @@ struct Work {
   std::map<std::string, int> kernels;
   int steps = 0;
   double operations = 0;
+  double reference = 0;  // of those
 };
 
 Work WorkOf(const Plan& plan, int device) {
@@ -44,6 +46,7 @@ Work WorkOf(const Plan& plan, int device) {
     for (const PlanStep& step : program.steps) {
       ++work.steps;
       work.operations += step.operations;
+      if (step.reference) work.reference += step.operations;
       ++work.kernels[step.kernel.empty() ? step.op : step.kernel];
     }
   }
@@ -68,6 +71,7 @@ void PrintJson(const std::vector<StageSize>& stages, const Plan& plan) {
     const Work work = WorkOf(plan, static_cast<int>(d));
     device["steps"] = work.steps;
     device["operations"] = work.operations;
+    device["reference_operations"] = work.reference;
     for (const auto& [name, count] : work.kernels) device["kernels"][name] = count;
     out["devices"].push_back(std::move(device));
   }
@@ -86,9 +90,12 @@ void PrintText(const std::vector<StageSize>& stages, const Plan& plan) {
   for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) {
     const PlanDevice& device = plan.devices[d];
     const Work work = WorkOf(plan, d);
-    absl::StrAppendFormat(&text, "%s: %d lanes of %d threads, %d steps, %.3g operations\n",
+    absl::StrAppendFormat(&text,
+                          "%s: %d lanes of %d threads, %d steps, %.3g operations, %.2g %% of them "
+                          "by reference loops\n",
                           ToString(device.device), device.lanes, device.threads_per_lane,
-                          work.steps, work.operations);
+                          work.steps, work.operations,
+                          100 * work.reference / std::max(1.0, work.operations));
     for (const auto& [name, count] : work.kernels) {
       absl::StrAppendFormat(&text, "  %5d  %s\n", count, name);
     }

@@ -1,0 +1,90 @@
+// Results depend on what a model means, not on names, the order of nodes, or nodes that
+// do nothing: the models of tests/models in disguise train as they do without.
+#include "graph/onnx/disguise.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/reference_run.h"
+
+namespace onward {
+namespace {
+
+struct Trap {
+  const char* name;
+  DisguiseOptions options;
+};
+
+std::vector<Trap> Traps() {
+  std::vector<Trap> traps;
+  const auto add = [&traps](const char* name, bool DisguiseOptions::*what) {
+    DisguiseOptions options;
+    if (what != nullptr) options.*what = true;
+    traps.push_back({name, options});
+  };
+  add("nothing", nullptr);
+  add("renamed", &DisguiseOptions::rename);
+  add("reordered", &DisguiseOptions::reorder);
+  add("identities", &DisguiseOptions::identities);
+  add("casts", &DisguiseOptions::casts);
+  add("transposes", &DisguiseOptions::transposes);
+  for (uint64_t seed : {2, 3, 4}) {
+    traps.push_back({"all", {seed, true, true, true, true, true}});
+  }
+  return traps;
+}
+
+constexpr const char* kModels[] = {
+    "mlp-torch-ts-train",
+    "mlp-torch-dynamo-train-raw",
+    "cnnd-torch-ts-train",
+    "cnnd-torch-dynamo-train",
+    "cnnd-torch-dynamo-train-raw",
+    "cnnd-torch-dynamo-eval",
+    "keras_mlp-keras_export-train",
+    "keras_cnn-keras_export-train",
+    "keras_two_inputs-keras_export-train",
+};
+
+class DisguiseTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(DisguiseTest, TrainsAsBefore) {
+  const auto reference =
+      ReadTrainingReference(absl::StrCat("tests/reference/training-", GetParam(), ".json"));
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const auto model = OnnxModel::Load(absl::StrCat("tests/models/", reference->model));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const TrainingRun& run = reference->runs[0];
+  Setting setting;
+  setting.steps = 3;
+  const auto expected = TrainOn(*reference, run, setting);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_FALSE(expected->parameters.empty());
+  for (const Trap& trap : Traps()) {
+    SCOPED_TRACE(absl::StrCat(trap.name, " by seed ", trap.options.seed));
+    auto disguised = Disguise(**model, trap.options);
+    ASSERT_TRUE(disguised.ok()) << disguised.status();
+    Setting other = setting;
+    other.model_bytes = std::move(disguised->bytes);
+    other.names = std::move(disguised->names);
+    const auto result = TrainOn(*reference, run, other);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->parameters, expected->parameters);
+    EXPECT_EQ(FirstDifference(*result, *expected, 1e-9), "");
+  }
+}
+
+std::string TestName(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DisguiseTest, testing::ValuesIn(kModels), TestName);
+
+}  // namespace
+}  // namespace onward
