@@ -91,6 +91,21 @@ class Executor::Machine {
 
   const Plan& plan() const { return plan_; }
 
+  int64_t bytes() const {
+    int64_t sum = 0;
+    const auto add = [&sum](const std::vector<DeviceMemory>& pieces) {
+      for (const DeviceMemory& memory : pieces) sum += (memory.bytes() + 63) / 64 * 64;
+    };
+    for (const auto& device : arenas_) add(device);
+    for (const auto& device : partials_) {
+      for (const auto& lane : device) add(lane);
+    }
+    add(constants_);
+    add(own_feeds_);
+    add(output_memory_);
+    return sum;
+  }
+
   TensorView Feed(const std::string& name, int shard, int set) const {
     const int device = DeviceOfShard(shard);
     for (size_t f = 0; f < plan_.feeds.size(); ++f) {
@@ -725,6 +740,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Plan plan, const Kern
 }
 
 const Plan& Executor::plan() const { return machine_->plan(); }
+int64_t Executor::bytes() const { return machine_->bytes(); }
 TensorView Executor::Feed(const std::string& name, int shard, int set) const {
   return machine_->Feed(name, shard, set);
 }

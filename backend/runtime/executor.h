@@ -68,6 +68,10 @@ class Executor {
 
   const Plan& plan() const;
 
+  // Memory that it holds, each piece rounded up to 64 bytes: arenas, partial sums,
+  // constants, outputs, and feeds that are not the caller's. States are the store's.
+  int64_t bytes() const;
+
   // Where feed `name` of a shard is to be written, plain layout. Null data where the
   // plan does not read it. A feed that does not belong to a shard (the learning rate)
   // has a place on every device: see Scalar.

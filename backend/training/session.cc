@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(const std::vect
         const int64_t bytes = size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype));
         ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(bytes));
         out->memory_.back().back().push_back(std::move(memory));
-        out->bytes_ += bytes;
+        out->bytes_ += (bytes + 63) / 64 * 64;
       }
     }
   }
@@ -91,6 +91,12 @@ absl::StatusOr<Session::Stepper> Session::Make(Mode mode, const FeedBuffers& buf
     offset += sizes[s];
   }
   return stepper;
+}
+
+int64_t Session::bytes() const {
+  int64_t sum = states_.bytes() * static_cast<int64_t>(walk_->options().placement.devices.size());
+  for (const auto& [key, stepper] : steppers_) sum += stepper.executor->bytes();
+  return sum;
 }
 
 absl::StatusOr<Executor*> Session::TrainingExecutor(const FeedBuffers& buffers, int64_t rows) {

@@ -30,7 +30,7 @@ class FeedBuffers {
   std::vector<BatchBuffers> ForLoader() const;
   void* Memory(const std::string& feed, int shard, int set) const;
   int sets() const { return static_cast<int>(memory_.size()); }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_; }  // each piece rounded up to 64
 
  private:
   std::vector<FeedSpec> feeds_;
@@ -55,6 +55,9 @@ class Session {
 
   // Makes the executor for batches of `rows` now.
   absl::StatusOr<Executor*> TrainingExecutor(const FeedBuffers& buffers, int64_t rows);
+
+  // Memory of the states on all devices and of the executors that were made.
+  int64_t bytes() const;
 
   StateStore& states() { return states_; }
   const StateStore& states() const { return states_; }

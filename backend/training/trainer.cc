@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "backend/training/forecast.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/export.h"
@@ -135,9 +136,7 @@ absl::Status Trainer::Prepare(Command command) {
   if (command != Command::kTrain) {
     return MakeLoader(data_->train, {0, rows}, false, &validation_loader_, &validation_buffers_);
   }
-  // The last part of the data may be set aside for validation.
-  const int64_t kept =
-      rows - static_cast<int64_t>(static_cast<double>(rows) * config_.validation_split);
+  const int64_t kept = TrainingRows(config_, rows);
   RETURN_IF_ERROR(MakeLoader(data_->train, {0, kept}, true, &train_loader_, &train_buffers_));
   const int64_t batch = std::min(config_.batch_size * config_.accumulate, kept);
   RETURN_IF_ERROR(session_->TrainingExecutor(*train_buffers_, batch).status());
@@ -152,7 +151,6 @@ absl::Status Trainer::Prepare(Command command) {
 absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool training,
                                  std::unique_ptr<Loader>* loader,
                                  std::unique_ptr<FeedBuffers>* buffers) const {
-  constexpr int kBuffers = 3;
   std::vector<FeedSpec> feeds;
   for (const LoaderColumn& c : data.columns) {
     feeds.push_back({c.name, c.transform.dtype, c.transform.dims});
@@ -167,9 +165,9 @@ absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool tra
   options.seed = config_.seed;
   options.drop_last = training && config_.drop_last;
   options.shards = PlacementOf(config_).shards;
-  options.buffers = kBuffers;
+  options.buffers = kFeedSets;
   ASSIGN_OR_RETURN(*buffers,
-                   FeedBuffers::Create(feeds, options.batch_size, options.shards, kBuffers));
+                   FeedBuffers::Create(feeds, options.batch_size, options.shards, kFeedSets));
   ASSIGN_OR_RETURN(*loader,
                    Loader::Create(&data.data, data.columns, options, (*buffers)->ForLoader()));
   return absl::OkStatus();
@@ -191,6 +189,18 @@ absl::StatusOr<Measured> Trainer::EvaluateAll(const std::string& prefix) {
     RETURN_IF_ERROR(session_->Evaluate(*validation_buffers_, batch.buffer(), batch.rows(), &step));
     RETURN_IF_ERROR(Annotate(sums.Add(0, step), "evaluation"));
   }
+}
+
+int64_t Trainer::bytes() const {
+  int64_t sum = session_->bytes() + BytesOf(*model_) + data_->train.data.bytes();
+  if (data_->validation.has_value()) sum += data_->validation->data.bytes();
+  for (const auto* buffers : {&train_buffers_, &validation_buffers_}) {
+    if (*buffers != nullptr) sum += (*buffers)->bytes();
+  }
+  for (const auto* loader : {&train_loader_, &validation_loader_}) {
+    if (*loader != nullptr) sum += (*loader)->bytes();
+  }
+  return sum;
 }
 
 absl::StatusOr<Measured> Trainer::Evaluate() { return EvaluateAll(""); }

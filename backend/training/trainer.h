@@ -65,6 +65,9 @@ class Trainer {
   Session& session() { return *session_; }
   const Walk& walk() const { return *walk_; }
   const RunData& data() const { return *data_; }
+  // Memory that it holds now: what ForecastMemory (forecast.h) foretells, once the plans
+  // of every size of batch have been made.
+  int64_t bytes() const;
 
  private:
   friend class FitLoop;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "backend/training/forecast.h"
 #include "backend/training/trainer.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -63,7 +64,16 @@ nlohmann::ordered_json MemoryJson(const Plan& plan, int device) {
           {"constant_bytes", plan.ConstantBytes()}};
 }
 
-void PrintJson(const std::vector<StageSize>& stages, const Plan& plan) {
+nlohmann::ordered_json RunJson(const MemoryForecast& f) {
+  return {{"arena_bytes", f.arenas},       {"state_bytes", f.states},
+          {"partial_bytes", f.partials},   {"output_bytes", f.outputs},
+          {"constant_bytes", f.constants}, {"scalar_bytes", f.scalars},
+          {"batch_bytes", f.batches},      {"data_bytes", f.data},
+          {"model_bytes", f.model},        {"total_bytes", f.total()}};
+}
+
+void PrintJson(const std::vector<StageSize>& stages, const Plan& plan,
+               const MemoryForecast& forecast) {
   nlohmann::ordered_json out = {{"event", "planned"}};
   for (const StageSize& s : stages) out["stages"][s.name] = s.nodes;
   for (size_t d = 0; d < plan.devices.size(); ++d) {
@@ -75,6 +85,7 @@ void PrintJson(const std::vector<StageSize>& stages, const Plan& plan) {
     for (const auto& [name, count] : work.kernels) device["kernels"][name] = count;
     out["devices"].push_back(std::move(device));
   }
+  out["run"] = RunJson(forecast);
   out["collectives"] = nlohmann::ordered_json::array();
   for (const PlanCollective& c : plan.collectives) {
     out["collectives"].push_back({{"name", c.name}, {"tensors", c.tensors}, {"bytes", c.bytes}});
@@ -83,7 +94,8 @@ void PrintJson(const std::vector<StageSize>& stages, const Plan& plan) {
   Print(out.dump() + "\n");
 }
 
-void PrintText(const std::vector<StageSize>& stages, const Plan& plan) {
+void PrintText(const std::vector<StageSize>& stages, const Plan& plan,
+               const MemoryForecast& forecast) {
   std::string text = "stages\n";
   for (const StageSize& s : stages)
     absl::StrAppendFormat(&text, "  %-12s %5d nodes\n", s.name, s.nodes);
@@ -108,6 +120,10 @@ void PrintText(const std::vector<StageSize>& stages, const Plan& plan) {
     absl::StrAppend(&text, "\n");
   }
   absl::StrAppend(&text, "constants: ", Bytes(plan.ConstantBytes()), "\n");
+  absl::StrAppend(&text, "the run: ", Bytes(forecast.total()), " and the program's own memory (",
+                  Bytes(forecast.arenas), " arenas of all sizes of batches, ",
+                  Bytes(forecast.states), " states, ", Bytes(forecast.batches), " batches, ",
+                  Bytes(forecast.data), " data, ", Bytes(forecast.model), " model)\n");
   for (const PlanCollective& c : plan.collectives) {
     absl::StrAppend(&text, c.name, ": ", c.tensors, " tensors, ", Bytes(c.bytes), "\n");
   }
@@ -139,13 +155,14 @@ absl::Status PlanCommand(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<Walk> walk,
                    Walk::Create(model.get(), WalkOptionsOf(config, *data), observe));
   ASSIGN_OR_RETURN(const Plan plan, walk->TrainingPlan(config.batch_size * config.accumulate));
+  ASSIGN_OR_RETURN(const MemoryForecast forecast, ForecastMemory(config, *model, *data));
   if (config.json) {
-    PrintJson(stages, plan);
+    PrintJson(stages, plan, forecast);
   } else {
     for (const auto* notes : {&walk->notes(), &walk->training_notes()}) {
       for (const std::string& note : *notes) Print(note + "\n");
     }
-    PrintText(stages, plan);
+    PrintText(stages, plan, forecast);
   }
   return absl::OkStatus();
 }
