@@ -13,11 +13,14 @@ namespace {
 int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Buffers for batches of so many rows of the columns, and the loader's own memory.
-int64_t BatchBytes(const FittedData& data, RowRange range, int64_t rows, bool shuffle, int shards) {
+int64_t BatchBytes(const RunData& run, const FittedData& data, RowRange range, int64_t rows,
+                   bool shuffle, int shards) {
+  std::vector<FeedSpec> feeds = run.inputs;
+  if (run.labels.has_value()) feeds.push_back(*run.labels);
   int64_t bytes = 0;
   for (int64_t size : ShardSizes(rows, shards)) {
-    for (const LoaderColumn& column : data.columns) {
-      bytes += Aligned(size * column.transform.row_bytes());
+    for (const FeedSpec& feed : feeds) {
+      bytes += Aligned(size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype)));
     }
   }
   LoaderOptions options;
@@ -87,7 +90,7 @@ absl::StatusOr<MemoryForecast> ForecastMemory(const RunConfig& config, const Onn
   const int64_t rows = data.train.columns.empty() ? step : data.train.data.rows();
   const int64_t kept = TrainingRows(config, rows);
   const int64_t whole = std::min(step, kept);
-  forecast.batches += BatchBytes(data.train, {0, kept}, whole, config.shuffle, shards);
+  forecast.batches += BatchBytes(data, data.train, {0, kept}, whole, config.shuffle, shards);
   // The plan of whole batches is the first: it decides in which layouts states are kept.
   for (int64_t size : BatchSizes(kept, whole, config.drop_last)) {
     ASSIGN_OR_RETURN(const Plan plan, walk->TrainingPlan(size));
@@ -103,7 +106,7 @@ absl::StatusOr<MemoryForecast> ForecastMemory(const RunConfig& config, const Onn
   }
   if (range.size() == 0) return forecast;
   const int64_t batch = std::min(config.batch_size, range.size());
-  forecast.batches += BatchBytes(*validation, range, batch, false, shards);
+  forecast.batches += BatchBytes(data, *validation, range, batch, false, shards);
   for (int64_t size : BatchSizes(range.size(), batch, false)) {
     ASSIGN_OR_RETURN(const Plan plan, walk->EvaluationPlan(size));
     AddPlan(plan, &forecast);
