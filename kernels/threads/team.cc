@@ -34,7 +34,7 @@ struct ThisThread {
 };
 thread_local ThisThread here;
 
-const std::atomic<bool> never{false};
+const std::atomic<bool> kNever{false};
 
 class Team {
  public:
@@ -58,7 +58,7 @@ class Team {
 
   void End() {
     for (int i = 0; i < threads_ - 1; ++i) {
-      workers_[i]->done.WaitFor(workers_[i]->regions, never);
+      workers_[i]->done.WaitFor(workers_[i]->regions, kNever);
     }
   }
 
@@ -66,7 +66,7 @@ class Team {
     // Read before arriving: it cannot be passed until all have arrived.
     const int32_t next = static_cast<int32_t>(static_cast<uint32_t>(passed_.value()) + 1);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads_) {
-      passed_.WaitFor(next, never);
+      passed_.WaitFor(next, kNever);
       return;
     }
     arrived_.store(0, std::memory_order_relaxed);
