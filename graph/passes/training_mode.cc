@@ -48,7 +48,7 @@ std::vector<Expr> NormalizeAcrossShards(Builder* b, const Node& node, const Stat
                                         double epsilon) {
   constexpr DataType kWide = DataType::kFloat64;
   Expr x = b->Wrap(node.input(0)), scale = b->Wrap(node.input(1)), bias = b->Wrap(node.input(2));
-  const Dims channels = scale.dims();
+  const Dims& channels = scale.dims();
   const std::vector<Expr> own = b->Ops("onward.BatchNormalizationTraining",
                                        {x, b->Constant(Tensor::Full(scale.dtype(), channels, 1)),
                                         b->Constant(Tensor::Full(scale.dtype(), channels, 0))},
