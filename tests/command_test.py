@@ -221,6 +221,25 @@ class CommandTest(unittest.TestCase):
                  if c < b and not any(c < u < b for u in updates)]
         self.assertTrue(early, "no collective began before backward ended")
 
+    def test_a_batch_size_that_is_fixed_in_the_model(self):
+        source = os.path.join(os.path.dirname(MODEL), "mlp-torch-dynamo-default.onnx")
+        with open(source, "rb") as f, open("fixed.onnx", "wb") as g:
+            # Every batch of 2 becomes one of 5: of shapes (dim_value), and of the Reshape.
+            model = f.read().replace(b"\x0a\x02\x08\x02\x0a", b"\x0a\x02\x08\x05\x0a")
+            g.write(model.replace(struct.pack("<qq", 2, 784), struct.pack("<qq", 5, 784)))
+        with open(source + ".data", "rb") as f, open(os.path.basename(source) + ".data", "wb") as g:
+            g.write(f.read())
+        self.assertIn("float32[5, 10]", self.run_onward("inspect", "fixed.onnx"))
+        words = ["train", "fixed.onnx", "--data", "test-images.gz", "--labels", "test-labels.gz",
+                 "--loss", "cross_entropy", "--rescale", "1/255", "--batch-size"]
+        self.assertIn("14 steps", self.run_onward(*words, "5"))
+        self.assertIn("wanted", self.run_onward(*words, "7", code=3))
+        train = ["train-images.gz" if w == "test-images.gz" else
+                 "train-labels.gz" if w == "test-labels.gz" else w for w in words]
+        self.assertIn("24 steps", self.run_onward(*train, "5", "--validation-split", "0.2"))
+        error = self.run_onward(*train, "5", "--validation-split", "0.015", code=3)
+        self.assertIn("--drop-last", error)
+
     def test_plan_and_inspect(self):
         text = self.run_onward("plan", MODEL, "--loss", "cross_entropy", "--batch-size", "32",
                                "--devices", "cpu:0,cpu:1", "-o", "plan.onnx")
@@ -232,6 +251,12 @@ class CommandTest(unittest.TestCase):
             outputs = [line for line in text.splitlines() if line.startswith("  output  ")]
             self.assertEqual(len(outputs), 1)
             self.assertTrue(outputs[0].endswith("  float32[batch, 10]"), outputs)
+        found = json.loads(self.run_onward("inspect", MODEL, "--freeze", "*/dense/*", "--json"))
+        self.assertEqual(found["trainable"], True)
+        self.assertEqual([name.split("/")[-2] for name in found["parameters"]], ["dense_1"] * 2)
+        self.assertEqual([name.split("/")[-2] for name in found["frozen"]], ["dense"] * 2)
+        self.assertIn("'heads.*'", self.run_onward("inspect", MODEL, "--train-only", "heads.*",
+                                                   code=2))
 
     def test_every_stage_of_the_walk_is_dumped(self):
         stages = ["import", "training", "loss", "gradients", "optimizer", "simplified", "fused",

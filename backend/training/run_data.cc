@@ -43,12 +43,12 @@ std::vector<InputSpec> InputSpecs(const RunConfig& config, const OnnxModel& mode
   return specs;
 }
 
-// Extents of the prediction for a batch of two.
+// Extents of the prediction for some batch.
 absl::StatusOr<TensorType> PredictionType(const RunConfig& config, const OnnxModel& model,
                                           const std::vector<FeedSpec>& inputs) {
   Binding binding;
   for (const FeedSpec& feed : inputs) {
-    Dims dims = {2};
+    Dims dims = {model.FixedBatch(2)};
     dims.insert(dims.end(), feed.dims.begin(), feed.dims.end());
     binding.inputs[feed.name] = std::move(dims);
   }

@@ -148,6 +148,18 @@ absl::Status Trainer::Prepare(Command command) {
   return MakeLoader(data_->train, {kept, rows}, false, &validation_loader_, &validation_buffers_);
 }
 
+absl::Status Trainer::CheckFixedBatch(int64_t rows, bool training) const {
+  const int64_t fixed = model_->FixedBatch(0);
+  const int64_t batch = config_.batch_size * (training ? config_.accumulate : 1);
+  if (fixed == 0 || rows % batch == 0 || (training && config_.drop_last)) return absl::OkStatus();
+  return WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(
+          model_->path(), ": has the batch size ", fixed,
+          " written into it, but the last batch of ", rows, " samples has ", rows % batch, "; ",
+          training ? "leave it out by --drop-last, or " : "", "export with a dynamic batch")),
+      ExitCode::kUntrainable);
+}
+
 absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool training,
                                  std::unique_ptr<Loader>* loader,
                                  std::unique_ptr<FeedBuffers>* buffers) const {
@@ -155,6 +167,7 @@ absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool tra
   for (const LoaderColumn& c : data.columns) {
     feeds.push_back({c.name, c.transform.dtype, c.transform.dims});
   }
+  RETURN_IF_ERROR(CheckFixedBatch(rows.size(), training));
   LoaderOptions options;
   // The buffers are sized by the batch: it is no larger than what there is.
   options.batch_size = std::min(config_.batch_size * (training ? config_.accumulate : 1),

@@ -74,6 +74,8 @@ class Trainer {
 
   Trainer(const RunConfig& config, RunListener listener);
   absl::Status Prepare(Command command);
+  // A model whose batch size is fixed has no plan for an epoch's smaller last batch.
+  absl::Status CheckFixedBatch(int64_t rows, bool training) const;
   absl::Status MakeLoader(const FittedData& data, RowRange rows, bool training,
                           std::unique_ptr<Loader>* loader,
                           std::unique_ptr<FeedBuffers>* buffers) const;

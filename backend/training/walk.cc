@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples) const {
 // Parameters are told from a step in training form; every later graph of the model
 // makes the same states.
 absl::Status Walk::DecideParameters() {
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(2));
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(model_->FixedBatch(2)));
   TrainingModeOptions mode{options_.dropout, options_.seed};
   ASSIGN_OR_RETURN(TrainingModeNotes changes, ToTrainingMode(graph.get(), operators_, mode));
   statistics_ = std::move(changes.statistics);

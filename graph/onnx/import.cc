@@ -343,6 +343,13 @@ absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& opera
   return graph;
 }
 
+int64_t OnnxModel::FixedBatch(int64_t otherwise) const {
+  for (const ModelInput& input : inputs_) {
+    if (!input.extents.empty() && input.extents[0].size != kDynamic) return input.extents[0].size;
+  }
+  return otherwise;
+}
+
 std::string OnnxModel::NodeOutput(int64_t ordinal) const {
   const onnx::GraphProto& graph = canonical_->graph();
   if (ordinal < 0 || ordinal >= graph.node_size()) return "";

@@ -74,6 +74,9 @@ class OnnxModel {
   const std::string& producer() const { return producer_; }
   const std::vector<ModelInput>& inputs() const { return inputs_; }
   const std::vector<ModelOutput>& outputs() const { return outputs_; }
+  // The batch size that the file fixes: the extent of axis 0 of the first input that has
+  // one; `otherwise` where all are open.
+  int64_t FixedBatch(int64_t otherwise) const;
   // Files outside the model that its initializers were read from; mostly none.
   const std::vector<std::string>& external_files() const { return external_files_; }
   // In the order of the file.

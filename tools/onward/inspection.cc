@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backend/runtime/interpreter.h"
+#include "graph/base/errors.h"
 #include "graph/ops/operators.h"
 #include "graph/passes/autodiff.h"
-#include "graph/passes/parameters.h"
 #include "graph/passes/training_mode.h"
 #include "kernels/kernel.h"
 #include "tools/onward/output_types.h"
@@ -19,16 +19,17 @@ namespace {
 
 class Examiner {
  public:
-  explicit Examiner(const OnnxModel& model)
-      : model_(model), evaluator_(&StandardOperators(), &CpuKernels()) {}
+  Examiner(const OnnxModel& model, const ParameterOptions& options)
+      : model_(model), options_(options), evaluator_(&StandardOperators(), &CpuKernels()) {}
 
-  Inspection Run() {
+  absl::StatusOr<Inspection> Run() {
     LookAtOperators();
     LookAtBatch();
     if (!found_.unknown_operators.empty()) {
       found_.obstacle = absl::StrCat("no operator ", absl::StrJoin(found_.unknown_operators, ", "));
     } else {
       const absl::Status status = LookAtParameters();
+      if (ExitCodeOf(status) == ExitCode::kUsage) return status;
       if (!status.ok()) found_.obstacle = std::string(status.message());
     }
     for (const auto& [name, tensor] : model_.initializers()) {
@@ -62,9 +63,10 @@ class Examiner {
   void LookAtBatch() {
     for (const ModelInput& input : model_.inputs()) {
       if (input.extents.empty() || input.extents[0].size == kDynamic) continue;
-      found_.remarks.push_back(absl::StrCat(
-          "the batch size ", input.extents[0].size, " is written into input '", input.name,
-          "': other batches do not fit (export with a dynamic batch, see the README)"));
+      found_.remarks.push_back(
+          absl::StrCat("the batch size ", input.extents[0].size, " is written into input '",
+                       input.name, "': no other trains (--batch-size ", input.extents[0].size,
+                       " --drop-last); to be free, export with a dynamic batch"));
     }
   }
 
@@ -82,7 +84,7 @@ class Examiner {
     std::vector<GradientSeed> seeds;
     for (const Graph::Output& output : graph->outputs()) {
       if (!IsFloating(output.value->dtype())) continue;
-      const auto some = FindParameters(*graph, output.value, {});
+      const auto some = FindParameters(*graph, output.value, options_);
       if (!some.ok()) {
         last = some.status();
         continue;
@@ -93,7 +95,9 @@ class Examiner {
     if (seeds.empty()) {
       return last.ok() ? absl::FailedPreconditionError("it has no output of floating type") : last;
     }
-    for (const Parameter& p : parameters.list) Take(p, types, &found_.parameters);
+    for (const Parameter& p : parameters.list) {
+      Take(p, types, p.frozen ? &found_.frozen : &found_.parameters);
+    }
     found_.remarks.insert(found_.remarks.end(), parameters.notes.begin(), parameters.notes.end());
     absl::Status status = MakeParameterStates(graph.get(), parameters);
     if (!status.ok()) return status;
@@ -124,6 +128,7 @@ class Examiner {
   }
 
   const OnnxModel& model_;
+  const ParameterOptions& options_;
   Interpreter evaluator_;
   Inspection found_;
   absl::flat_hash_set<std::string> taken_;
@@ -131,7 +136,9 @@ class Examiner {
 
 }  // namespace
 
-Inspection Examine(const OnnxModel& model) { return Examiner(model).Run(); }
+absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options) {
+  return Examiner(model, options).Run();
+}
 
 int64_t ElementsOf(const Inspection::NamedTypes& types) {
   int64_t elements = 0;

@@ -6,17 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "graph/onnx/import.h"
+#include "graph/passes/parameters.h"
 
 namespace onward {
 
 struct Inspection {
   using NamedTypes = std::vector<std::pair<std::string, TensorType>>;
 
-  // Parameters by the names of their states, running statistics, and the other
-  // initializers, as training would take them. Where the graph cannot be built, all are
-  // among the others.
-  NamedTypes parameters, statistics, others;
+  // Parameters that train and that do not by their states' names, running statistics,
+  // and the other initializers, as training would take them. Where the graph cannot be
+  // built, all are among the others.
+  NamedTypes parameters, frozen, statistics, others;
   std::vector<std::string> unknown_operators;
   // Why it cannot be trained here, one line; empty: it can.
   std::string obstacle;
@@ -24,7 +26,8 @@ struct Inspection {
   std::vector<std::string> remarks;
 };
 
-Inspection Examine(const OnnxModel& model);
+// InvalidArgument (kUsage) where a pattern matches no parameter.
+absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options);
 
 // Elements of all of them.
 int64_t ElementsOf(const Inspection::NamedTypes& types);

@@ -18,7 +18,9 @@ Inspection Look(const std::string& graph) {
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   auto model = OnnxModel::FromBytes(*bytes, "test");
   EXPECT_TRUE(model.ok()) << model.status();
-  return Examine(**model);
+  auto found = Examine(**model, {});
+  EXPECT_TRUE(found.ok()) << found.status();
+  return *std::move(found);
 }
 
 std::vector<std::string> NamesOf(const Inspection::NamedTypes& types) {

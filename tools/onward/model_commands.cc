@@ -54,6 +54,7 @@ void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
   for (const auto& [id, count] : model.OperatorCounts()) out["operators"][id] = count;
   const std::pair<const char*, const Inspection::NamedTypes*> groups[] = {
       {"parameters", &found.parameters},
+      {"frozen", &found.frozen},
       {"statistics", &found.statistics},
       {"other_initializers", &found.others}};
   for (const auto& [title, types] : groups) {
@@ -68,7 +69,8 @@ void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
 
 absl::Status Inspect(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
-  const Inspection found = Examine(*model);
+  ASSIGN_OR_RETURN(const Inspection found, Examine(*model, {config.freeze, config.train_only,
+                                                            config.untie, config.keep_tied}));
   const std::vector<ModelOutput> outputs = TypedOutputs(*model);
   if (config.json) {
     PrintJson(*model, outputs, found);
@@ -89,6 +91,7 @@ absl::Status Inspect(const RunConfig& config) {
     absl::StrAppendFormat(&text, "  %5d  %s\n", count, id);
   }
   AppendTypes("parameters", found.parameters, &text);
+  AppendTypes("frozen parameters", found.frozen, &text);
   AppendTypes("running statistics", found.statistics, &text);
   AppendTypes("other initializers", found.others, &text);
   for (const std::string& remark : found.remarks) absl::StrAppend(&text, "note: ", remark, "\n");
