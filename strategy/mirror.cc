@@ -295,12 +295,6 @@ absl::StatusOr<std::unique_ptr<Graph>> Tails(const Graph& step,
 
 }  // namespace
 
-std::vector<int64_t> ShardSizes(int64_t samples, int shards) {
-  std::vector<int64_t> sizes;
-  for (int s = 0; s < shards; ++s) sizes.push_back(samples / shards + (s < samples % shards));
-  return sizes;
-}
-
 absl::StatusOr<ReplicatedStep> Mirror(const ReplicaStep& step, int64_t samples,
                                       const Placement& placement) {
   const int devices = static_cast<int>(placement.devices.size());

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "graph/base/device.h"
+#include "graph/base/shards.h"
 #include "graph/ir/graph.h"
 #include "graph/plan/planner.h"
 
@@ -27,10 +28,6 @@ struct Placement {
                               // depend on devices or threads
   int64_t bucket_bytes = 25 << 20;
 };
-
-// Sizes of `shards` shards of `samples` samples: they differ by at most one, the
-// larger ones first.
-std::vector<int64_t> ShardSizes(int64_t samples, int shards);
 
 // Gives the step of one replica for a shard of so many samples: forward, backward
 // and update, with AllReduce nodes where values cross shards.

@@ -97,6 +97,104 @@ class CommandTest(unittest.TestCase):
         self.assertIn("nothing to do", self.train("--checkpoint-dir", "run", "--save-every", "7",
                                                   "--resume", "auto", "--threads", "1"))
 
+    def test_a_folder_with_checkpoints_is_not_mixed_with_another_run(self):
+        run = ["--checkpoint-dir", "run", "--save-every", "3"]
+        self.train("--steps", "6", *run)
+        before = sorted(os.listdir("run"))
+        for more in [[], ["--resume", "never"], ["--resume", "run/step-00000003"]]:
+            line = self.train(*run, *more, code=2)
+            self.assertIn("run: holds the checkpoints of a run up to step 6; --resume auto", line)
+            self.assertEqual(sorted(os.listdir("run")), before)
+        self.assertIn("resumed from", self.train("--steps", "7", *run, "--resume",
+                                                 "run/step-00000006"))
+        self.train("--steps", "3", "--checkpoint-dir", "other", "--resume", "run/step-00000003")
+
+    def test_the_choice_of_auto_is_printed(self):
+        text = self.train("--threads", "1", epochs="1")
+        self.assertIn("devices: cpu:0 (1 thread), chosen by auto\n", text)
+        self.assertNotIn("chosen by auto", self.train("--devices", "cpu:0", epochs="1"))
+
+    # The loss shrinks by little in each epoch: by Keras' own deltas of 0 and 1e-4 only the
+    # plateau sees no improvement, by one of 10 both do.
+    def test_each_callback_has_its_own_delta(self):
+        flags = ["--optimizer", "sgd", "--learning-rate", "1e-6", "--validation-data",
+                 "train-images.gz", "--validation-labels", "train-labels.gz", "--early-stopping",
+                 "--patience", "1", "--reduce-lr-on-plateau", "--reduce-lr-patience", "1"]
+        text = self.train(*flags)
+        self.assertIn("learning rate lowered", text)
+        self.assertNotIn("early stopping", text)
+        text = self.train(*flags, "--reduce-lr-min-delta", "0")
+        self.assertNotIn("learning rate lowered", text)
+        text = self.train(*flags, "--reduce-lr-min-delta", "0", "--min-delta", "10")
+        self.assertNotIn("learning rate lowered", text)
+        self.assertIn("early stopping", text)
+        text = self.train(*flags, "--min-delta", "10")
+        self.assertIn("learning rate lowered", text)
+
+    def test_standardizing_knows_the_training_data_alone(self):
+        with gzip.open("train-images.gz") as f:
+            images = bytearray(f.read())
+        half = 16 + 75 * 784
+        images[half:] = bytes(len(images) - half)  # the part for validation is black
+        with gzip.open("train-images.gz", "wb") as f:
+            f.write(bytes(images))
+        flags = ["--standardize", "--validation-split", "0.5", "--checkpoint-dir", "run", "--threads",
+                 "1"]
+        self.train(*flags, "--steps", "2", "--save-every", "1")
+        with open(os.path.join("run", sorted(os.listdir("run"))[-1], "manifest.json")) as f:
+            kept = json.load(f)["training"]["onward.standardize"]
+        mean, = [s["mean"] for s in kept.values()]
+        self.assertAlmostEqual(sum(mean) / len(mean), sum(images[16:half]) / (75 * 784) / 255,
+                               places=9)
+        self.assertIn("--standardize", self.train("--resume", "auto", "--validation-split", "0.4",
+                                                  *flags[:1], *flags[3:], code=7))
+        self.train(*flags, "--resume", "auto", "--output", "trained.onnx")
+        # Other data: what it is brought to is what the training data was.
+        rows = ["--data", "test-images.gz", "--labels", "test-labels.gz"]
+        self.run_onward("export", MODEL, "--checkpoint-dir", "run", "--output", "exported.onnx")
+        with open("trained.onnx", "rb") as a, open("exported.onnx", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        checkpoint = os.path.join("run", sorted(n for n in os.listdir("run") if "step" in n)[-1])
+        by_file = self.evaluate("trained.onnx", "--standardize")
+        self.assertEqual(by_file, self.evaluate(MODEL, "--standardize", "--checkpoint", checkpoint))
+        self.assertNotEqual(by_file, self.evaluate("trained.onnx"))
+        line = self.run_onward("evaluate", MODEL, *rows, "--standardize", "--loss",
+                               "sparse_categorical_crossentropy", code=2)
+        self.assertIn("is not known", line)
+
+    def test_dropped_biases_train_again(self):
+        model = MODEL.replace("keras_export-train", "kerasexport_tensorflow-eval")
+        flags = ["--data", "train-images.gz", "--labels", "train-labels.gz", "--rescale", "1/255",
+                 "--loss", "sparse_categorical_crossentropy", "--optimizer", "adam", "--seed", "1",
+                 "--batch-size", "32", "--threads", "1", "--epochs", "3"]
+        plain = self.run_onward("train", model, *flags, "--output", "plain.onnx")
+        self.assertNotIn("bias", plain)
+        text = self.run_onward("train", model, *flags, "--restore-biases", "--output", "whole.onnx")
+        self.assertIn("biases that were dropped train again, from zero: ", text)
+        self.assertEqual(text.count("is back"), 2, text)
+        self.run_onward("train", model, *flags, "--restore-biases", "--steps", "7",
+                        "--checkpoint-dir", "run")
+        self.run_onward("train", model, *flags, "--restore-biases", "--resume", "auto",
+                        "--checkpoint-dir", "run", "--output", "resumed.onnx")
+        self.run_onward("export", model, "--checkpoint-dir", "run", "--output", "exported.onnx")
+        with open("whole.onnx", "rb") as f:
+            whole = f.read()
+        for other in ["resumed.onnx", "exported.onnx"]:
+            with open(other, "rb") as f:
+                self.assertEqual(f.read(), whole)
+        # The biases have moved, and both ways of predicting know them.
+        checkpoint = os.path.join("run", sorted(n for n in os.listdir("run") if "step" in n)[-1])
+        data = ["--data", "test-images.gz", "--rescale", "1/255", "--output"]
+        self.run_onward("predict", "whole.onnx", *data, "a.csv")
+        self.run_onward("predict", model, "--checkpoint", checkpoint, *data, "b.csv")
+        self.run_onward("predict", "plain.onnx", *data, "c.csv")
+        texts = []
+        for name in ["a.csv", "b.csv", "c.csv"]:
+            with open(name) as f:
+                texts.append(f.read().split("\n", 1)[1])
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+
     def test_fixed_shards_do_not_depend_on_devices(self):
         self.train("--shards", "4", "--devices", "cpu:0", "--output", "a.onnx")
         self.train("--shards", "4", "--devices", "cpu:0,cpu:1,cpu:2", "--output", "b.onnx")

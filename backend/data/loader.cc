@@ -55,14 +55,6 @@ int64_t BatchBytes(const ColumnTransform& transform, const LoaderOptions& option
 
 }  // namespace
 
-RowRange ShardRows(int64_t rows, int shards, int shard) {
-  const int64_t each = rows / shards, more = rows % shards;
-  RowRange r;
-  r.begin = shard * each + std::min<int64_t>(shard, more);
-  r.end = r.begin + each + (shard < more ? 1 : 0);
-  return r;
-}
-
 void ShuffleRows(uint64_t seed, int64_t epoch, absl::Span<uint32_t> order) {
   std::iota(order.begin(), order.end(), 0u);
   const uint64_t key =

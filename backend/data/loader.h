@@ -18,21 +18,10 @@
 #include "backend/data/convert.h"
 #include "backend/data/dataset.h"
 #include "backend/data/transform.h"
+#include "graph/base/shards.h"
 #include "graph/base/tensor.h"
 
 namespace onward {
-
-// Rows [begin, end) of a global batch.
-struct RowRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-
-// The rows of shard `shard` out of `shards` of a batch of `rows` rows: sizes
-// differ by at most one, the larger first; a shard may be empty.
-// REQUIRES: 0 <= shard < shards, rows >= 0.
-RowRange ShardRows(int64_t rows, int shards, int shard);
 
 // Fills `order` with a permutation of 0 .. order.size() - 1 that depends on
 // (seed, epoch) and the size alone: Fisher and Yates' shuffle, whose i-th number

@@ -235,8 +235,8 @@ absl::Status FitScale(const Column& column, const TransformOptions& options, Col
   return absl::OkStatus();
 }
 
-// Calls `f` with each row's rescaled values, in order.
-absl::Status ForEachRow(const Column& column, const Ratio& rescale,
+// Calls `f` with the rescaled values of each of the first `rows` rows, in order.
+absl::Status ForEachRow(const Column& column, int64_t rows, const Ratio& rescale,
                         const std::function<void(const double*)>& f) {
   ColumnTransform t;
   t.from = column.dtype();
@@ -246,7 +246,7 @@ absl::Status ForEachRow(const Column& column, const Ratio& rescale,
   Converter converter(t);
   ASSIGN_OR_RETURN(Buffer raw, Buffer::Allocate(column.row_bytes()));
   ASSIGN_OR_RETURN(Buffer values, Buffer::Allocate(t.row_bytes()));
-  for (int64_t row = 0; row < column.rows(); ++row) {
+  for (int64_t row = 0; row < rows; ++row) {
     const void* at = column.Row(row);
     if (at == nullptr) {
       RETURN_IF_ERROR(column.Read(row, 1, raw.data()));
@@ -346,8 +346,9 @@ absl::StatusOr<ColumnTransform> FitLabels(const Column& column, const LabelSpec&
 
 absl::StatusOr<Statistics> ComputeStatistics(const Column& column, StatisticsPer per,
                                              const TransformOptions& options,
-                                             std::vector<std::string>* notes) {
-  if (column.rows() == 0)
+                                             std::vector<std::string>* notes, int64_t rows) {
+  rows = rows < 0 ? column.rows() : std::min(rows, column.rows());
+  if (rows == 0)
     return DataError("'", column.name(), "': has no rows to compute mean and deviation of");
   int axis = -1;
   if (per == StatisticsPer::kChannel) {
@@ -359,12 +360,11 @@ absl::StatusOr<Statistics> ComputeStatistics(const Column& column, StatisticsPer
   Statistics s;
   s.mean.assign(channels, 0);
   s.deviation.assign(channels, 0);
-  const double count =
-      static_cast<double>(column.rows()) * (static_cast<double>(elements) / channels);
+  const double count = static_cast<double>(rows) * (static_cast<double>(elements) / channels);
   std::vector<double> row_sum(channels);
   for (const bool first_pass : {true, false}) {
     std::vector<double>& total = first_pass ? s.mean : s.deviation;
-    RETURN_IF_ERROR(ForEachRow(column, options.rescale, [&](const double* x) {
+    RETURN_IF_ERROR(ForEachRow(column, rows, options.rescale, [&](const double* x) {
       // Summed by row first: the rounding of a long sum grows with its length.
       std::fill(row_sum.begin(), row_sum.end(), 0.0);
       for (int64_t e = 0; e < elements;) {

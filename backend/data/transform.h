@@ -105,14 +105,14 @@ absl::StatusOr<ColumnTransform> FitLabels(const Column& column, const LabelSpec&
 
 enum class StatisticsPer { kColumn, kChannel };
 
-// Mean and deviation of the column's rescaled values, by two passes in double,
-// in the order of rows. kChannel: per channel of an image, per feature of a flat
-// sample. A constant channel gets deviation 1, which is said in `notes`.
+// Mean and deviation of the rescaled values of the column's first `rows` rows (< 0: of
+// all), by two passes in double, in the order of rows. kChannel: per channel of an image, per
+// feature of a flat sample. A constant channel gets deviation 1, which is said in `notes`.
 // InvalidArgument (kData) for NaN or infinity, for no rows, and where the
 // extents leave open which axis is the channels.
 absl::StatusOr<Statistics> ComputeStatistics(const Column& column, StatisticsPer per,
                                              const TransformOptions& options,
-                                             std::vector<std::string>* notes);
+                                             std::vector<std::string>* notes, int64_t rows = -1);
 
 }  // namespace onward
 

@@ -311,6 +311,10 @@ absl::StatusOr<CheckpointReader> NewestCheckpoint(const std::string& dir,
       absl::StrCat(dir, ": there is no ", steps.empty() ? "" : "usable ", "checkpoint")));
 }
 
+std::vector<int64_t> CheckpointSteps(const std::string& dir) {
+  return checkpoint_format::StepsIn(dir);
+}
+
 absl::StatusOr<CheckpointReader> BestCheckpoint(const std::string& dir) {
   const int64_t step = checkpoint_format::BestIn(dir, checkpoint_format::StepsIn(dir));
   if (step >= 0) return OpenCheckpoint(absl::StrCat(dir, "/", CheckpointName(step)));

@@ -116,6 +116,10 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path);
 absl::StatusOr<CheckpointReader> NewestCheckpoint(const std::string& dir,
                                                   std::vector<std::string>* warnings);
 
+// Steps of the checkpoints in `dir`, by their names, highest first; whether they can be
+// used is not looked at. Empty where there is no folder.
+std::vector<int64_t> CheckpointSteps(const std::string& dir);
+
 // The checkpoint marked as the best. NotFound (kNoCheckpoint) where none is; the errors
 // of OpenCheckpoint.
 absl::StatusOr<CheckpointReader> BestCheckpoint(const std::string& dir);

@@ -276,7 +276,8 @@ absl::Status CheckRun(const RunConfig& c) {
 }
 
 absl::Status CheckCallbacks(const RunConfig& c) {
-  RETURN_IF_ERROR(AtLeast("--min-delta", c.min_delta, 0));
+  RETURN_IF_ERROR(AtLeast("--min-delta", c.min_delta.value_or(0), 0));
+  RETURN_IF_ERROR(AtLeast("--reduce-lr-min-delta", c.reduce_lr_min_delta.value_or(0), 0));
   RETURN_IF_ERROR(AtLeast("--patience", c.patience, 0));
   RETURN_IF_ERROR(AtLeast("--reduce-lr-patience", c.reduce_lr_patience, 0));
   RETURN_IF_ERROR(AtLeast("--min-learning-rate", c.min_learning_rate, 0));

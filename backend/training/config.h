@@ -257,8 +257,9 @@ struct RunConfig {
   // -- callbacks; `monitor` is "loss", "val_loss", "accuracy", "val_accuracy", ...
   // Empty: val_loss where there is validation data, else loss.
   std::string monitor;
-  // Smaller changes are none. >= 0.
-  double min_delta = 0.0;
+  // Smaller changes are none, for both callbacks. >= 0. Default: Keras' own, which are 0
+  // for early stopping and 1e-4 for the plateau.
+  std::optional<double> min_delta;
   // Stop when `monitor` has not improved for `patience` epochs, and give back the
   // best epoch's parameters unless !restore_best.
   bool early_stopping = false;
@@ -269,6 +270,7 @@ struct RunConfig {
   bool reduce_lr_on_plateau = false;
   double reduce_lr_factor = 0.5;
   int64_t reduce_lr_patience = 5;
+  std::optional<double> reduce_lr_min_delta;  // instead of min_delta, for the plateau; >= 0
   double min_learning_rate = 0.0;
 
   // -- checkpoints

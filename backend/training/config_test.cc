@@ -231,6 +231,7 @@ TEST(Validate, RefusesWhatCannotBe) {
          c->train_only = {"b"};
        }},
       {"--min-delta", [](RunConfig* c) { c->min_delta = -1; }},
+      {"--reduce-lr-min-delta", [](RunConfig* c) { c->reduce_lr_min_delta = -1; }},
       {"--patience", [](RunConfig* c) { c->patience = -1; }},
       {"--reduce-lr-factor", [](RunConfig* c) { c->reduce_lr_factor = 1; }},
       {"--monitor val_loss needs", [](RunConfig* c) { c->monitor = "val_loss"; }},

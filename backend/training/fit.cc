@@ -47,11 +47,17 @@ class FitLoop {
                                                   : "loss";
     const Direction direction = DirectionOf(monitor_);
     if (config_.early_stopping) {
-      stopping_.emplace(EarlyStopping::Options{direction, config_.min_delta, config_.patience});
+      EarlyStopping::Options options;
+      options.direction = direction;
+      options.min_delta = config_.min_delta.value_or(options.min_delta);
+      options.patience = config_.patience;
+      stopping_.emplace(options);
     }
     if (config_.reduce_lr_on_plateau) {
       ReduceLROnPlateau::Options options;
       options.direction = direction;
+      options.min_delta =
+          config_.reduce_lr_min_delta.value_or(config_.min_delta.value_or(options.min_delta));
       options.factor = config_.reduce_lr_factor;
       options.patience = config_.reduce_lr_patience;
       options.min_learning_rate = config_.min_learning_rate;
@@ -265,6 +271,9 @@ class FitLoop {
                                {"seed", config_.seed},      {"shards", PlacementOf(config_).shards},
                                {"batch_size", step_rows()}, {"finished", finished_},
                                {"sums", sums_.ToJson()},    {"origins", OriginsToJson(*t_.walk_)}};
+    if (!t_.data_->standardization.empty()) {
+      training[kStandardizeKey] = ToJson(t_.data_->standardization);
+    }
     if (stopping_.has_value()) training["early_stopping"] = stopping_->ToJson();
     if (plateau_.has_value()) training["plateau"] = plateau_->ToJson();
     CheckpointOptions options;
@@ -322,6 +331,15 @@ class FitLoop {
       return absl::FailedPreconditionError(
           absl::StrCat("is of a run with --batch-size times --accumulate ", batch, " and --seed ",
                        seed, "; this run has ", step_rows(), " and ", config_.seed));
+    }
+    Standardization before;
+    if (training.contains(kStandardizeKey)) {
+      ASSIGN_OR_RETURN(before, StandardizationFromJson(training[kStandardizeKey]));
+    }
+    if (!SameStatistics(before, t_.data_->standardization)) {
+      return absl::FailedPreconditionError(
+          "is of a run whose data was standardised otherwise: --standardize, the data or "
+          "--validation-split differs");
     }
     ASSIGN_OR_RETURN(epoch_, number("epoch"));
     ASSIGN_OR_RETURN(position_, number("position"));

@@ -9,6 +9,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ops/operators.h"
+#include "graph/passes/loss_model.h"
 #include "kernels/kernel.h"
 
 namespace onward {
@@ -84,6 +85,7 @@ LossRequest::Kind KindOf(LossKind kind) {
     case LossKind::kModelOutput:
       return LossRequest::Kind::kModelOutput;
     case LossKind::kModelFile:
+      return LossRequest::Kind::kModelFile;
     case LossKind::kNone:
       break;
   }
@@ -130,15 +132,55 @@ LabelSpec LabelSpecFor(const Column& column, const TensorType& prediction,
   return spec;
 }
 
+// How the labels enter a loss model: as its input has them; what that leaves open the
+// data decides.
+LabelSpec LabelSpecFor(const ModelInput& input, const LossRequest& loss) {
+  LabelSpec spec;
+  spec.form = IsInteger(input.dtype) ? LabelSpec::Form::kClassIndex : LabelSpec::Form::kValues;
+  spec.dtype = input.dtype;
+  for (size_t i = 1; i < input.extents.size(); ++i) spec.dims.push_back(input.extents[i].size);
+  spec.ignore_index = loss.ignore_index;
+  return spec;
+}
+
+// The loss model of the run, where it has one, and which of its inputs takes the labels.
+struct LossFile {
+  std::shared_ptr<const OnnxModel> model;
+  int labels = -1;
+};
+
+absl::StatusOr<LossFile> OpenLoss(const RunConfig& config, const OnnxModel& model) {
+  LossFile out;
+  if (config.loss.kind != LossKind::kModelFile) return out;
+  ASSIGN_OR_RETURN(out.model, OnnxModel::Load(config.loss.target));
+  std::vector<std::string> outputs = model.outputs();
+  if (!config.prediction.empty()) outputs = {config.prediction};
+  ASSIGN_OR_RETURN(const LossInputs inputs, MatchLossInputs(*out.model, outputs));
+  out.labels = inputs.labels;
+  if (out.labels < 0 && !config.labels.empty()) {
+    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                            config.loss.target,
+                            ": none of its inputs takes the labels; name one 'labels', or say "
+                            "by --prediction which output of the model it reads")),
+                        ExitCode::kUsage);
+  }
+  return out;
+}
+
 class Reader {
  public:
-  Reader(const RunConfig& config, Command command, const OnnxModel& model)
-      : config_(config), command_(command), model_(model), out_(std::make_unique<RunData>()) {}
+  Reader(const RunConfig& config, Command command, const OnnxModel& model, Standardization known)
+      : config_(config), command_(command), model_(model), out_(std::make_unique<RunData>()) {
+    out_->standardization = std::move(known);
+  }
 
   absl::StatusOr<std::unique_ptr<RunData>> Read() {
     out_->loss = RequestOf(config_);
-    const bool labelled =
-        command_ != Command::kPredict && out_->loss.kind != LossRequest::Kind::kModelOutput;
+    ASSIGN_OR_RETURN(loss_file_, OpenLoss(config_, model_));
+    out_->loss_model = loss_file_.model;
+    const bool labelled = command_ != Command::kPredict &&
+                          out_->loss.kind != LossRequest::Kind::kModelOutput &&
+                          (loss_file_.model == nullptr || loss_file_.labels >= 0);
     ASSIGN_OR_RETURN(out_->train.data, ReadOne(config_.data, config_.labels));
     RETURN_IF_ERROR(FitInputs(&out_->train, true));
     if (labelled) RETURN_IF_ERROR(FitLabel(&out_->train, true));
@@ -188,7 +230,7 @@ class Reader {
       if (!first) specs[i].dims = out_->inputs[i].dims;
       ASSIGN_OR_RETURN(TransformOptions options, Options());
       if (config_.standardize && IsFloating(specs[i].dtype)) {
-        RETURN_IF_ERROR(Standardize(*column, i, first, &options));
+        RETURN_IF_ERROR(Standardize(*column, specs[i].name, &options));
       }
       std::vector<std::string> notes;
       absl::StatusOr<ColumnTransform> transform = FitInput(*column, specs[i], options, &notes);
@@ -201,17 +243,28 @@ class Reader {
   }
 
   // Mean and deviation of the training data serve all.
-  absl::Status Standardize(const Column& column, size_t input, bool first,
+  absl::Status Standardize(const Column& column, const std::string& input,
                            TransformOptions* options) {
-    if (first) {
-      std::vector<std::string> notes;
-      ASSIGN_OR_RETURN(Statistics statistics,
-                       ComputeStatistics(column, StatisticsPer::kChannel, *options, &notes));
-      Note(notes);
-      statistics_.resize(input + 1);
-      statistics_[input] = std::move(statistics);
+    for (const auto& [name, statistics] : out_->standardization) {
+      if (name == input) options->standardise = statistics;
     }
-    options->standardise = statistics_[input];
+    if (options->standardise.has_value()) return absl::OkStatus();
+    if (command_ == Command::kEvaluate || command_ == Command::kPredict) {
+      return WithExitCode(
+          absl::InvalidArgumentError(absl::StrCat(
+              "--standardize: what mean and deviation the training data had is not known for '",
+              input,
+              "'; give a file that `onward train --standardize` has written, or "
+              "--checkpoint")),
+          ExitCode::kUsage);
+    }
+    std::vector<std::string> notes;
+    ASSIGN_OR_RETURN(Statistics statistics,
+                     ComputeStatistics(column, StatisticsPer::kChannel, *options, &notes,
+                                       TrainingRows(config_, column.rows())));
+    Note(notes);
+    options->standardise = statistics;
+    out_->standardization.emplace_back(input, std::move(statistics));
     return absl::OkStatus();
   }
 
@@ -225,6 +278,10 @@ class Reader {
                                                   " holds no labels; ", kOwnLabelsAdvice)),
           ExitCode::kUsage);
     }
+    if (loss_file_.model != nullptr) {
+      const ModelInput& input = loss_file_.model->inputs()[loss_file_.labels];
+      return FitLabelTo(fitted, *column, LabelSpecFor(input, out_->loss), first);
+    }
     if (first) {
       ASSIGN_OR_RETURN(prediction_, PredictionType(config_, model_, out_->inputs));
     }
@@ -233,9 +290,13 @@ class Reader {
           absl::InvalidArgumentError("the model's output is a single number, not one per sample"),
           ExitCode::kUsage);
     }
-    const LabelSpec spec = LabelSpecFor(*column, prediction_, out_->loss);
+    return FitLabelTo(fitted, *column, LabelSpecFor(*column, prediction_, out_->loss), first);
+  }
+
+  absl::Status FitLabelTo(FittedData* fitted, const Column& column, const LabelSpec& spec,
+                          bool first) {
     std::vector<std::string> notes;
-    absl::StatusOr<ColumnTransform> transform = FitLabels(*column, spec, &notes);
+    absl::StatusOr<ColumnTransform> transform = FitLabels(column, spec, &notes);
     if (!transform.ok()) return WithExitCode(transform.status(), ExitCode::kData);
     if (first) Note(notes);
     if (first) {
@@ -258,16 +319,31 @@ class Reader {
   const RunConfig& config_;
   Command command_;
   const OnnxModel& model_;
+  LossFile loss_file_;
   TensorType prediction_;
-  std::vector<Statistics> statistics_;
   std::unique_ptr<RunData> out_;
 };
 
 }  // namespace
 
+int64_t TrainingRows(const RunConfig& config, int64_t rows) {
+  return rows - static_cast<int64_t>(static_cast<double>(rows) * config.validation_split);
+}
+
 absl::StatusOr<std::unique_ptr<RunData>> ReadRunData(const RunConfig& config, Command command,
                                                      const OnnxModel& model) {
-  return Reader(config, command, model).Read();
+  Standardization known;
+  if (command == Command::kEvaluate || command == Command::kPredict) {
+    ASSIGN_OR_RETURN(known, KnownStandardization(model, config.checkpoint));
+  }
+  const bool forgotten = !known.empty() && !config.standardize;
+  ASSIGN_OR_RETURN(std::unique_ptr<RunData> data,
+                   Reader(config, command, model, std::move(known)).Read());
+  if (forgotten) {
+    data->notes.push_back(
+        "the model was trained on standardised inputs; --standardize gives it such");
+  }
+  return data;
 }
 
 absl::StatusOr<std::unique_ptr<RunData>> AssumeRunData(const RunConfig& config,
@@ -288,6 +364,23 @@ absl::StatusOr<std::unique_ptr<RunData>> AssumeRunData(const RunConfig& config,
     out->inputs.push_back({specs[i].name, specs[i].dtype, specs[i].dims});
   }
   if (out->loss.kind == LossRequest::Kind::kModelOutput) return out;
+  ASSIGN_OR_RETURN(const LossFile file, OpenLoss(config, model));
+  out->loss_model = file.model;
+  if (file.model != nullptr) {
+    if (file.labels < 0) return out;
+    const LabelSpec spec = LabelSpecFor(file.model->inputs()[file.labels], out->loss);
+    if (std::find(spec.dims.begin(), spec.dims.end(), kDynamic) != spec.dims.end()) {
+      return WithExitCode(
+          absl::InvalidArgumentError(absl::StrCat(config.loss.target,
+                                                  ": leaves the extents of the labels open; give "
+                                                  "--data and --labels")),
+          ExitCode::kUsage);
+    }
+    out->loss.label_dtype = spec.dtype;
+    out->loss.label_dims = spec.dims;
+    out->labels = FeedSpec{kLabelsFeed, spec.dtype, spec.dims};
+    return out;
+  }
   ASSIGN_OR_RETURN(const TensorType prediction, PredictionType(config, model, out->inputs));
   FeedSpec labels{kLabelsFeed, prediction.dtype, {}};
   if (!prediction.dims.empty()) {

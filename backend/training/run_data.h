@@ -11,6 +11,7 @@
 #include "backend/data/dataset.h"
 #include "backend/data/loader.h"
 #include "backend/training/config.h"
+#include "backend/training/standardization.h"
 #include "backend/training/walk.h"
 #include "graph/onnx/import.h"
 
@@ -28,12 +29,19 @@ struct RunData {
   std::optional<FittedData> validation;
   std::vector<FeedSpec> inputs;
   std::optional<FeedSpec> labels;
-  LossRequest loss;                // with the labels' form filled in
-  std::vector<std::string> notes;  // what was chosen, one printable line each
+  std::shared_ptr<const OnnxModel> loss_model;  // null: the loss is none of a file
+  LossRequest loss;                             // with the labels' form filled in
+  Standardization standardization;              // empty without config.standardize, when training
+  std::vector<std::string> notes;               // what was chosen, one printable line each
 };
 
+// How many of the first rows of the data train: those that --validation-split leaves.
+int64_t TrainingRows(const RunConfig& config, int64_t rows);
+
 // Reads what `config` names for `command` and fits it to the model's inputs and to
-// the loss. Errors: kData for files and shapes, kUsage for what is missing.
+// the loss. Where inputs are standardised, it is by the mean and deviation of the rows
+// that train; evaluate and predict take those from the checkpoint or the model. Errors: kData for
+// files and shapes, kUsage for what is missing.
 absl::StatusOr<std::unique_ptr<RunData>> ReadRunData(const RunConfig& config, Command command,
                                                      const OnnxModel& model);
 

@@ -104,6 +104,16 @@ absl::StatusOr<Executor*> Session::TrainingExecutor(const FeedBuffers& buffers, 
   return stepper->executor.get();
 }
 
+absl::StatusOr<Executor*> Session::EvaluationExecutor(const FeedBuffers& buffers, int64_t rows) {
+  ASSIGN_OR_RETURN(Stepper * stepper, Get(Mode::kEvaluate, buffers, rows));
+  return stepper->executor.get();
+}
+
+absl::StatusOr<Executor*> Session::PredictionExecutor(const FeedBuffers& buffers, int64_t rows) {
+  ASSIGN_OR_RETURN(Stepper * stepper, Get(Mode::kPredict, buffers, rows));
+  return stepper->executor.get();
+}
+
 absl::Status Session::Measure(Mode mode, const FeedBuffers& buffers, int set, int64_t rows,
                               double learning_rate, std::vector<MetricSum>* sums) {
   ASSIGN_OR_RETURN(Stepper * stepper, Get(mode, buffers, rows));

@@ -55,6 +55,8 @@ class Session {
 
   // Makes the executor for batches of `rows` now.
   absl::StatusOr<Executor*> TrainingExecutor(const FeedBuffers& buffers, int64_t rows);
+  absl::StatusOr<Executor*> EvaluationExecutor(const FeedBuffers& buffers, int64_t rows);
+  absl::StatusOr<Executor*> PredictionExecutor(const FeedBuffers& buffers, int64_t rows);
 
   // Memory of the states on all devices and of the executors that were made.
   int64_t bytes() const;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backend/training/forecast.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -70,6 +72,8 @@ WalkOptions WalkOptionsOf(const RunConfig& config, const RunData& data) {
   WalkOptions options;
   options.inputs = data.inputs;
   options.loss = data.loss;
+  options.loss_model = data.loss_model;
+  options.restore_biases = config.restore_biases;
   for (const MetricConfig& m : config.metrics) options.metrics.push_back(RequestOf(m));
   options.parameters = {config.freeze, config.train_only, config.untie, config.keep_tied};
   options.optimizer = OptimizerSpecOf(config.optimizer);
@@ -99,12 +103,6 @@ namespace {
 
 // What can be asked for but is not there yet: said before anything is read.
 absl::Status CheckSupported(const RunConfig& config) {
-  const auto missing = [](const char* what) {
-    return WithExitCode(absl::UnimplementedError(absl::StrCat(what, " is not supported yet")),
-                        ExitCode::kUsage);
-  };
-  if (config.loss.kind == LossKind::kModelFile) return missing("a loss given as a second model");
-  if (config.restore_biases) return missing("--restore-biases");
   for (const Device& device : config.devices) {
     if (device.kind == Device::Kind::kCpu) continue;
     return WithExitCode(
@@ -116,15 +114,51 @@ absl::Status CheckSupported(const RunConfig& config) {
   return absl::OkStatus();
 }
 
+// Checkpoints of another run are neither written over nor mixed with this one's.
+absl::Status CheckFolderIsOurs(const RunConfig& config) {
+  if (config.checkpoint_dir.empty() || config.resume == ResumeMode::kAuto ||
+      config.resume == ResumeMode::kLatest) {
+    return absl::OkStatus();
+  }
+  const std::vector<int64_t> steps = CheckpointSteps(config.checkpoint_dir);
+  if (steps.empty()) return absl::OkStatus();
+  const std::string newest = absl::StrCat(config.checkpoint_dir, "/", CheckpointName(steps[0]));
+  std::error_code ignored;
+  const bool goes_on = config.resume == ResumeMode::kPath &&
+                       std::filesystem::equivalent(newest, config.resume_path, ignored);
+  if (goes_on) return absl::OkStatus();
+  return WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(
+          config.checkpoint_dir, ": holds the checkpoints of a run up to step ", steps[0],
+          "; --resume auto goes on from there, another --checkpoint-dir begins anew")),
+      ExitCode::kUsage);
+}
+
 }  // namespace
+
+std::string DevicesNote(const Placement& placement) {
+  std::vector<std::string> names;
+  for (const Device& device : placement.devices) names.push_back(ToString(device));
+  return absl::StrCat("devices: ", absl::StrJoin(names, ", "), " (", placement.threads,
+                      placement.threads == 1 ? " thread" : " threads", "), chosen by auto");
+}
 
 absl::Status Trainer::Prepare(Command command) {
   RETURN_IF_ERROR(CheckSupported(config_));
+  if (command == Command::kTrain) RETURN_IF_ERROR(CheckFolderIsOurs(config_));
+  if (config_.devices.empty()) Say(DevicesNote(PlacementOf(config_)));
   ASSIGN_OR_RETURN(model_, OnnxModel::Load(config_.model));
   ASSIGN_OR_RETURN(data_, ReadRunData(config_, command, *model_));
   for (const std::string& note : data_->notes) Say(note);
-  ASSIGN_OR_RETURN(walk_,
-                   Walk::Create(model_.get(), WalkOptionsOf(config_, *data_), listener_.stage));
+  WalkOptions options = WalkOptionsOf(config_, *data_);
+  if (!config_.checkpoint.empty()) {
+    ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(config_.checkpoint));
+    ASSIGN_OR_RETURN(options.known_parameters, OriginsOf(reader));
+    for (const Parameter& p : options.known_parameters->list) {
+      options.restore_biases = options.restore_biases || p.bias_of >= 0;
+    }
+  }
+  ASSIGN_OR_RETURN(walk_, Walk::Create(model_.get(), std::move(options), listener_.stage));
   if (command != Command::kPredict) {
     for (const std::string& note : walk_->notes()) Say(note);
   }
@@ -134,7 +168,13 @@ absl::Status Trainer::Prepare(Command command) {
   session_ = std::make_unique<Session>(walk_.get());
   const int64_t rows = data_->train.data.rows();
   if (command != Command::kTrain) {
-    return MakeLoader(data_->train, {0, rows}, false, &validation_loader_, &validation_buffers_);
+    RETURN_IF_ERROR(
+        MakeLoader(data_->train, {0, rows}, false, &validation_loader_, &validation_buffers_));
+    const int64_t batch = std::min(config_.batch_size, std::max<int64_t>(rows, 1));
+    return (command == Command::kPredict
+                ? session_->PredictionExecutor(*validation_buffers_, batch)
+                : session_->EvaluationExecutor(*validation_buffers_, batch))
+        .status();
   }
   const int64_t kept = TrainingRows(config_, rows);
   RETURN_IF_ERROR(MakeLoader(data_->train, {0, kept}, true, &train_loader_, &train_buffers_));
@@ -260,8 +300,16 @@ class ChangeList {
       changes_.splits.push_back({model_.NodeOutput(ordinal), input, p.state, value});
     }
     if (!p.uses.empty()) return;
+    if (p.bias_of >= 0) {
+      changes_.biases.push_back({model_.NodeOutput(p.bias_of), p.initializer, std::move(value)});
+      return;
+    }
     auto& list = initializers_.contains(p.initializer) ? changes_.values : changes_.restored;
     list.emplace_back(p.initializer, std::move(value));
+  }
+
+  void SetMetadata(std::string key, std::string value) {
+    changes_.metadata.emplace_back(std::move(key), std::move(value));
   }
 
   const ExportChanges& changes() const { return changes_; }
@@ -282,6 +330,9 @@ absl::StatusOr<std::vector<std::string>> Trainer::Export(const std::string& path
       list.Add(p, session_->states().Read(p.state));
     }
   }
+  if (!data_->standardization.empty()) {
+    list.SetMetadata(kStandardizeKey, ToJson(data_->standardization).dump());
+  }
   return ExportModel(*model_, list.changes(), path);
 }
 
@@ -290,30 +341,47 @@ nlohmann::json OriginsToJson(const Walk& walk) {
   for (const auto* parameters : {&walk.parameters().list, &walk.statistics()}) {
     for (const Parameter& p : *parameters) {
       if (p.frozen) continue;
-      origins.push_back({{"state", p.state}, {"initializer", p.initializer}, {"uses", p.uses}});
+      origins.push_back({{"state", p.state},
+                         {"initializer", p.initializer},
+                         {"uses", p.uses},
+                         {"bias_of", p.bias_of}});
     }
   }
   return origins;
+}
+
+absl::StatusOr<Parameters> OriginsOf(const CheckpointReader& checkpoint) {
+  Parameters out;
+  try {
+    for (const nlohmann::json& origin : checkpoint.training().at("origins")) {
+      Parameter p;
+      p.state = origin.at("state").get<std::string>();
+      p.initializer = origin.at("initializer").get<std::string>();
+      p.uses = origin.at("uses").get<std::vector<std::pair<int64_t, int>>>();
+      p.bias_of = origin.value("bias_of", int64_t{-1});
+      out.list.push_back(std::move(p));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                            checkpoint.path(), ": does not say which initializers it holds")),
+                        ExitCode::kNoCheckpoint);
+  }
+  return out;
 }
 
 absl::StatusOr<std::vector<std::string>> ExportCheckpoint(const OnnxModel& model,
                                                           const std::string& checkpoint,
                                                           const std::string& path) {
   ASSIGN_OR_RETURN(const CheckpointReader reader, OpenCheckpoint(checkpoint));
+  ASSIGN_OR_RETURN(const Parameters parameters, OriginsOf(reader));
   ChangeList list(model);
-  try {
-    for (const nlohmann::json& origin : reader.training().at("origins")) {
-      Parameter p;
-      p.state = origin.at("state").get<std::string>();
-      p.initializer = origin.at("initializer").get<std::string>();
-      p.uses = origin.at("uses").get<std::vector<std::pair<int64_t, int>>>();
-      ASSIGN_OR_RETURN(Tensor value, reader.Read(p.state));
-      list.Add(p, std::move(value));
-    }
-  } catch (const nlohmann::json::exception&) {
-    return WithExitCode(absl::InvalidArgumentError(
-                            absl::StrCat(checkpoint, ": does not say which initializers it holds")),
-                        ExitCode::kNoCheckpoint);
+  for (const Parameter& p : parameters.list) {
+    ASSIGN_OR_RETURN(Tensor value, reader.Read(p.state));
+    list.Add(p, std::move(value));
+  }
+  const auto standardization = reader.training().find(kStandardizeKey);
+  if (standardization != reader.training().end()) {
+    list.SetMetadata(kStandardizeKey, standardization->dump());
   }
   absl::StatusOr<std::vector<std::string>> changes = ExportModel(model, list.changes(), path);
   if (changes.ok() || ExitCodeOf(changes.status()) != ExitCode::kInternal) return changes;

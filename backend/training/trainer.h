@@ -101,6 +101,9 @@ class Trainer {
 // checkpoints for ExportCheckpoint.
 nlohmann::json OriginsToJson(const Walk& walk);
 
+// The trained states of a checkpoint. kNoCheckpoint where it does not say.
+absl::StatusOr<Parameters> OriginsOf(const CheckpointReader& checkpoint);
+
 // Writes `model` to `path` with the values of the checkpoint in folder `checkpoint`;
 // returns what was changed. Errors: kNoCheckpoint where it is of another model.
 absl::StatusOr<std::vector<std::string>> ExportCheckpoint(const OnnxModel& model,
@@ -109,6 +112,9 @@ absl::StatusOr<std::vector<std::string>> ExportCheckpoint(const OnnxModel& model
 
 // Devices, threads and shards that a configuration means on this machine.
 Placement PlacementOf(const RunConfig& config);
+
+// "devices: cpu:0 (2 threads), chosen by auto"
+std::string DevicesNote(const Placement& placement);
 
 // What a walk is asked for by a configuration and its data.
 WalkOptions WalkOptionsOf(const RunConfig& config, const RunData& data);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -10,6 +11,7 @@
 #include "graph/passes/cross_shards.h"
 #include "graph/passes/fuse_elementwise.h"
 #include "graph/passes/fuse_products.h"
+#include "graph/passes/loss_model.h"
 #include "graph/passes/optimizer.h"
 #include "graph/passes/sample_axis.h"
 #include "graph/passes/simplify.h"
@@ -23,6 +25,14 @@ absl::StatusOr<Value*> One(Graph* graph, const OperatorSet& operators, const Val
   Expr one = b.Scalar(like->dtype(), 1);
   RETURN_IF_ERROR(b.status());
   return one.value();
+}
+
+std::string BiasesNote(const std::vector<DroppedBias>& biases) {
+  if (biases.empty()) return "--restore-biases: no bias is missing";
+  std::vector<std::string> names;
+  for (const DroppedBias& bias : biases) names.push_back(absl::StrCat("'", bias.name, "'"));
+  return absl::StrCat("biases that were dropped train again, from zero: ",
+                      absl::StrJoin(names, ", "));
 }
 
 }  // namespace
@@ -56,25 +66,39 @@ absl::Status Walk::Observe(const char* stage, const Graph& graph) const {
   return observer_ ? observer_({stage, &graph, nullptr}) : absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples) const {
+absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples,
+                                                    std::vector<DroppedBias>* restored) const {
   Binding binding;
   for (const FeedSpec& feed : options_.inputs) {
     Dims dims = {samples};
     dims.insert(dims.end(), feed.dims.begin(), feed.dims.end());
     binding.inputs[feed.name] = std::move(dims);
   }
-  return model_->Build(operators_, &evaluator_, binding);
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, model_->Build(operators_, &evaluator_, binding));
+  if (!options_.restore_biases) return graph;
+  ASSIGN_OR_RETURN(std::vector<DroppedBias> biases, RestoreBiases(graph.get(), operators_));
+  if (restored != nullptr) *restored = std::move(biases);
+  return graph;
+}
+
+absl::StatusOr<LossValues> Walk::AttachTheLoss(Graph* graph) const {
+  if (options_.loss.kind != LossRequest::Kind::kModelFile) {
+    return AttachLoss(graph, operators_, options_.loss);
+  }
+  return AttachLossModel(graph, operators_, &evaluator_, *options_.loss_model, options_.loss);
 }
 
 // Parameters are told from a step in training form; every later graph of the model
 // makes the same states.
 absl::Status Walk::DecideParameters() {
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(model_->FixedBatch(2)));
+  std::vector<DroppedBias> biases;
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(model_->FixedBatch(2), &biases));
   TrainingModeOptions mode{options_.dropout, options_.seed};
   ASSIGN_OR_RETURN(TrainingModeNotes changes, ToTrainingMode(graph.get(), operators_, mode));
   statistics_ = std::move(changes.statistics);
+  if (options_.known_parameters.has_value()) parameters_ = *options_.known_parameters;
   if (options_.loss.kind == LossRequest::Kind::kNone) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
+  ASSIGN_OR_RETURN(const LossValues loss, AttachTheLoss(graph.get()));
   notes_ = loss.notes;
   if (changes.dropouts > 0) {
     training_notes_.push_back(absl::StrCat(
@@ -87,9 +111,16 @@ absl::Status Walk::DecideParameters() {
         changes.normalizations == 1 ? "node uses" : "nodes use", " the statistics of the ",
         options_.sync_batch_norm || !splits() ? "batch" : "shard"));
   }
-  ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
-  training_notes_.insert(training_notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
   if (splits()) RETURN_IF_ERROR(CheckSplittable(*graph, loss.numerator));
+  if (options_.known_parameters.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
+  for (Parameter& p : parameters_.list) {
+    for (const DroppedBias& bias : biases) {
+      if (p.initializer == bias.name) p.bias_of = bias.ordinal;
+    }
+  }
+  if (options_.restore_biases) training_notes_.push_back(BiasesNote(biases));
+  training_notes_.insert(training_notes_.end(), parameters_.notes.begin(), parameters_.notes.end());
   return absl::OkStatus();
 }
 
@@ -102,8 +133,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
   mode.sync_normalization = options_.sync_batch_norm && splits();
   RETURN_IF_ERROR(ToTrainingMode(graph.get(), operators_, mode).status());
   RETURN_IF_ERROR(Observe("training", *graph));
-  ASSIGN_OR_RETURN(LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
   RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  ASSIGN_OR_RETURN(LossValues loss, AttachTheLoss(graph.get()));
   ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   RETURN_IF_ERROR(Observe("loss", *graph));
 
@@ -153,8 +184,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
 absl::StatusOr<std::unique_ptr<Graph>> Walk::EvaluationStep(int64_t samples) {
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
   RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
-  ASSIGN_OR_RETURN(const LossValues loss, AttachLoss(graph.get(), operators_, options_.loss));
   RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  ASSIGN_OR_RETURN(const LossValues loss, AttachTheLoss(graph.get()));
   ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   if (splits()) {
     ASSIGN_OR_RETURN(std::vector<Value*> sums,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "graph/passes/metrics.h"
 #include "graph/passes/optimizer_rules.h"
 #include "graph/passes/parameters.h"
+#include "graph/passes/restore_biases.h"
 #include "graph/plan/planner.h"
 #include "kernels/kernel.h"
 #include "strategy/strategy.h"
@@ -32,10 +34,14 @@ struct FeedSpec {
 };
 
 struct WalkOptions {
-  std::vector<FeedSpec> inputs;  // every input of the model
-  LossRequest loss;              // training and evaluation
+  std::vector<FeedSpec> inputs;                 // every input of the model
+  LossRequest loss;                             // training and evaluation
+  std::shared_ptr<const OnnxModel> loss_model;  // of Kind::kModelFile
   std::vector<MetricRequest> metrics;
   ParameterOptions parameters;
+  // What was decided before, of a checkpoint; empty: `parameters` decides, from the loss.
+  std::optional<Parameters> known_parameters;
+  bool restore_biases = false;  // dropped biases come back as parameters
   OptimizerSpec optimizer;
   double clip_norm = 0;
   bool dropout = true;
@@ -88,7 +94,10 @@ class Walk {
  private:
   Walk(const OnnxModel* model, WalkOptions options, StageObserver observer);
   absl::Status DecideParameters();
-  absl::StatusOr<std::unique_ptr<Graph>> Import(int64_t samples) const;
+  // `restored`: what RestoreBiases did; may be null.
+  absl::StatusOr<std::unique_ptr<Graph>> Import(int64_t samples,
+                                                std::vector<DroppedBias>* restored = nullptr) const;
+  absl::StatusOr<LossValues> AttachTheLoss(Graph* graph) const;
   absl::StatusOr<std::unique_ptr<Graph>> TrainingStep(int64_t samples);
   absl::StatusOr<std::unique_ptr<Graph>> EvaluationStep(int64_t samples);
   absl::StatusOr<std::unique_ptr<Graph>> PredictionStep(int64_t samples);

@@ -87,6 +87,7 @@ class Edits {
     for (const auto& [name, tensor] : changes.restored) RETURN_IF_ERROR(Restore(name, tensor));
     RETURN_IF_ERROR(Split(changes.splits));
     for (const RestoredBias& bias : changes.biases) RETURN_IF_ERROR(AddBias(bias));
+    for (const auto& [key, value] : changes.metadata) SetMetadata(key, value);
     if (changes.inference_form) ToInferenceForm(&proto_, &lines_);
     LeaveOutUnread(read);
     return absl::OkStatus();
@@ -311,6 +312,18 @@ class Edits {
     }
     lines_.push_back(absl::StrCat("bias '", name, "' of '", bias.node_output, "' is back"));
     return absl::OkStatus();
+  }
+
+  void SetMetadata(const std::string& key, const std::string& value) {
+    onnx::StringStringEntryProto* entry = nullptr;
+    for (auto& known : *proto_.mutable_metadata_props()) {
+      if (known.key() == key) entry = &known;
+    }
+    if (entry == nullptr) entry = proto_.add_metadata_props();
+    if (entry->value() == value && !entry->key().empty()) return;
+    entry->set_key(key);
+    entry->set_value(value);
+    lines_.push_back(absl::StrCat("metadata '", key, "' is set"));
   }
 
   void AddInitializer(const std::string& name, const SharedTensor& tensor) {

@@ -41,6 +41,8 @@ struct ExportChanges {
   // exporter had merged): each node goes, and an initializer of the result's name comes.
   std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>> restored;
   std::vector<RestoredBias> biases;
+  // Entries of the file's metadata, new or with another value.
+  std::vector<std::pair<std::string, std::string>> metadata;
   // BatchNormalization uses its running statistics and has one output; Dropout has no
   // training_mode. Where a running statistic is read, it is that of the input.
   bool inference_form = true;

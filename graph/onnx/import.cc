@@ -334,6 +334,13 @@ absl::Status OnnxModel::WidenToFloat64() {
   return absl::OkStatus();
 }
 
+std::string OnnxModel::Metadata(absl::string_view key) const {
+  for (const auto& entry : original_->metadata_props()) {
+    if (entry.key() == std::string(key)) return entry.value();
+  }
+  return "";
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& operators,
                                                         Evaluator* evaluator,
                                                         const Binding& binding) const {

@@ -72,6 +72,8 @@ class OnnxModel {
   const std::string& path() const { return path_; }
   int opset() const { return opset_; }  // of the file
   const std::string& producer() const { return producer_; }
+  // Of the file's metadata; empty where it has no such key.
+  std::string Metadata(absl::string_view key) const;
   const std::vector<ModelInput>& inputs() const { return inputs_; }
   const std::vector<ModelOutput>& outputs() const { return outputs_; }
   // The batch size that the file fixes: the extent of axis 0 of the first input that has

@@ -428,6 +428,15 @@ LowerRule LowerOnnxLoss(const char* op) {
   };
 }
 
+// A loss for each label lies as the labels do; a mean or a sum mixes the samples.
+SampleAxis OnnxLossSamples(const Node& node, absl::Span<const SampleAxis> in, int output) {
+  if (output == 1) return in[0].axis == 1 ? SampleAxis::Mixed() : in[0];
+  if (node.attributes.String("reduction", "mean") != "none") return SampleAxis::Mixed();
+  const SampleAxis scores = ClassesDropped(in[0]);
+  if (scores.kind == SampleAxis::Kind::kNone) return in[1];
+  return in[1].kind == SampleAxis::Kind::kNone || in[1] == scores ? scores : SampleAxis::Mixed();
+}
+
 void AddOnnxLosses(OperatorFamily& list) {
   list.push_back(
       Operator("", "SoftmaxCrossEntropyLoss")
@@ -441,7 +450,8 @@ void AddOnnxLosses(OperatorFamily& list) {
           .Example("g (float[2, 3, 5, 2] x, int64[2, 5, 2] labels) => (float y) "
                    "{ y = SoftmaxCrossEntropyLoss <reduction = \"sum\", ignore_index = -100>"
                    "(x, labels) }")
-          .AlwaysLower(LowerOnnxLoss("onward.SoftmaxCrossEntropy")));
+          .AlwaysLower(LowerOnnxLoss("onward.SoftmaxCrossEntropy"))
+          .Samples(OnnxLossSamples));
   list.push_back(
       Operator("", "NegativeLogLikelihoodLoss")
           .Example("g (float[4, 3] x, int64[4] labels) => (float y) "
@@ -454,7 +464,8 @@ void AddOnnxLosses(OperatorFamily& list) {
           .Example("g (float[2, 3, 5, 2] x, int64[2, 5, 2] labels) => (float y) "
                    "{ y = NegativeLogLikelihoodLoss <reduction = \"sum\", ignore_index = -100>"
                    "(x, labels) }")
-          .AlwaysLower(LowerOnnxLoss("onward.NegativeLogLikelihood")));
+          .AlwaysLower(LowerOnnxLoss("onward.NegativeLogLikelihood"))
+          .Samples(OnnxLossSamples));
 }
 
 }  // namespace

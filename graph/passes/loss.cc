@@ -7,6 +7,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/passes/given_loss.h"
 #include "graph/passes/loss_terms.h"
 
 namespace onward {
@@ -226,19 +227,13 @@ absl::StatusOr<LossValues> Elementwise(Graph* graph, Builder* b, const LossReque
   return out;
 }
 
-// A loss that the model computes: one number per sample, or a mean over them.
+// A loss that the model computes.
 absl::StatusOr<LossValues> ModelOutput(Builder* b, Value* prediction) {
   LossValues out;
   out.prediction = prediction;
-  Expr loss = b->Wrap(prediction);
-  if (!IsFloating(loss.dtype())) {
-    return Usage(absl::StrCat("the loss '", prediction->name, "' is ", ToString(prediction->type),
-                              ", expected a floating-point output"));
-  }
-  const double count = static_cast<double>(Elements(loss.dims()));
-  out.numerator = b->Op("ReduceSum", {loss}, {{"keepdims", int64_t{0}}}).value();
-  out.denominator = b->Scalar(loss.dtype(), count).value();
-  RETURN_IF_ERROR(b->status());
+  ASSIGN_OR_RETURN(const LossTerms terms, TermsOfLoss(b, prediction));
+  out.numerator = terms.numerator.value();
+  out.denominator = terms.denominator.value();
   return out;
 }
 
@@ -264,6 +259,8 @@ absl::StatusOr<LossValues> AttachLoss(Graph* graph, const OperatorSet& operators
       return CategoricalCrossEntropy(graph, &b, request, prediction);
     case LossRequest::Kind::kModelOutput:
       return ModelOutput(&b, prediction);
+    case LossRequest::Kind::kModelFile:
+      return absl::InternalError("a second model's loss is attached by AttachLossModel");
     case LossRequest::Kind::kNone:
       return absl::InternalError("no loss is asked for");
     default:

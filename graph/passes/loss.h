@@ -24,6 +24,7 @@ struct LossRequest {
     kMeanAbsolute,
     kHuber,
     kModelOutput,  // `prediction` is the loss itself: a scalar, or one number per sample
+    kModelFile,    // a second model computes it: see AttachLossModel
   };
   enum class Input { kAuto, kLogits, kProbabilities, kLogProbabilities };
   Kind kind = Kind::kNone;

@@ -28,6 +28,8 @@ struct Parameter {
   bool frozen = false;      // stays a constant
   // Where it is read: (ordinal of the file's node, input). Empty: everywhere.
   std::vector<std::pair<int64_t, int>> uses;
+  // Ordinal of the file's node whose dropped bias this is; -1: the file has it.
+  int64_t bias_of = -1;
 };
 
 struct Parameters {

@@ -134,11 +134,7 @@ absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node,
   if (options.dropout && ratio > 0) {
     State* seed = CounterState(graph, kSeedState, options.seed);
     State* step = CounterState(graph, kStepState, 0);
-    Value* offset = graph->FindInput(kSampleOffsetFeed);
-    if (offset == nullptr) {
-      offset = graph->AddInput(kSampleOffsetFeed, {DataType::kInt64, {}, {}});
-      offset->feed = kSampleOffsetFeed;
-    }
+    Value* offset = SampleOffset(graph);
     Builder b(graph, &operators);
     b.InsertBefore(node);
     b.SetSource(PlaceOf(*node));
@@ -159,7 +155,43 @@ absl::Status DrawDropout(Graph* graph, const OperatorSet& operators, Node* node,
   return absl::OkStatus();
 }
 
+// An operator of ONNX that draws numbers draws others in every step, and by a sample's
+// number in the whole batch where it draws for each sample. Its `seed`, where the file
+// gives one, stays.
+absl::Status DrawByStep(Graph* graph, const OperatorSet& operators, Node* node,
+                        const SampleAxis& samples, const TrainingModeOptions& options) {
+  const bool seeded = node->attributes.Has("seed");
+  const bool along = samples.kind == SampleAxis::Kind::kAxis;
+  Node* before = node->previous();
+  Node* behind = node->next();
+  RETURN_IF_ERROR(LowerNode(graph, &operators, node));
+  for (Node* made = before == nullptr ? graph->first() : before->next(); made != behind;
+       made = made->next()) {
+    if (!made->op().random || made->op().domain != kOnward) continue;
+    if (!seeded) graph->SetInput(made, 0, CounterState(graph, kSeedState, options.seed)->current);
+    graph->SetInput(made, 1, CounterState(graph, kStepState, 0)->current);
+    if (!along) continue;
+    Builder b(graph, &operators);
+    b.InsertBefore(made);
+    Expr first = b.Wrap(SampleOffset(graph));
+    if (samples.inner > 1) first = first * static_cast<double>(samples.inner);
+    RETURN_IF_ERROR(b.status());
+    graph->SetInput(made, 2, first.value());
+    made->attributes.Set("axis", int64_t{samples.axis});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+Value* SampleOffset(Graph* graph) {
+  Value* offset = graph->FindInput(kSampleOffsetFeed);
+  if (offset == nullptr) {
+    offset = graph->AddInput(kSampleOffsetFeed, {DataType::kInt64, {}, {}});
+    offset->feed = kSampleOffsetFeed;
+  }
+  return offset;
+}
 
 std::string FreeStateName(const Graph& graph, std::string name) {
   while (name == kSeedState || name == kStepState || graph.FindState(name) != nullptr) name += '~';
@@ -194,6 +226,8 @@ absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet
     } else if (node->op().domain.empty() && node->op().name == "BatchNormalization") {
       ++notes.normalizations;
       RETURN_IF_ERROR(NormalizeWithBatch(graph, operators, node, options, &notes));
+    } else if (node->op().domain.empty() && node->op().random) {
+      RETURN_IF_ERROR(DrawByStep(graph, operators, node, samples[node], options));
     }
     node = next;
   }

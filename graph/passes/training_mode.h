@@ -37,6 +37,7 @@ struct TrainingModeNotes {
 
 // Dropout draws masks, and BatchNormalization takes the batch's statistics and
 // updates its running ones, which become states, whatever form the file has them in.
+// Operators that draw random numbers are keyed by the step.
 absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet& operators,
                                                  const TrainingModeOptions& options);
 
@@ -47,6 +48,9 @@ absl::Status ToInferenceMode(Graph* graph, const OperatorSet& operators);
 // `name`, with '~' behind it as often as it takes to be the name of no state of the graph
 // and none of the two above: names come from files, which may hold any.
 std::string FreeStateName(const Graph& graph, std::string name);
+
+// The number of the shard's first sample in the batch, fed; made where it is not there.
+Value* SampleOffset(Graph* graph);
 
 // The state of that name, made where it is not there.
 State* CounterState(Graph* graph, const std::string& name, int64_t initial);

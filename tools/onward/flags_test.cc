@@ -398,6 +398,7 @@ const char* const kValues[][2] = {
     {"reduce-lr-on-plateau", "true"},
     {"reduce-lr-factor", "0.9"},
     {"reduce-lr-patience", "4"},
+    {"reduce-lr-min-delta", "0.25"},
     {"min-learning-rate", "1e-7"},
     {"checkpoint-dir", "run dir"},
     {"save-every", "100"},

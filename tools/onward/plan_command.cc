@@ -159,6 +159,7 @@ absl::Status PlanCommand(const RunConfig& config) {
   if (config.json) {
     PrintJson(stages, plan, forecast);
   } else {
+    if (config.devices.empty()) Print(DevicesNote(PlacementOf(config)) + "\n");
     for (const auto* notes : {&walk->notes(), &walk->training_notes()}) {
       for (const std::string& note : *notes) Print(note + "\n");
     }
