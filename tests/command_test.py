@@ -128,7 +128,7 @@ class CommandTest(unittest.TestCase):
         text = self.train(*flags, "--reduce-lr-min-delta", "0", "--min-delta", "10")
         self.assertNotIn("learning rate lowered", text)
         self.assertIn("early stopping", text)
-        text = self.train(*flags, "--min-delta", "10")
+        text = self.train(*flags, "--min-delta", "10", "--patience", "9")
         self.assertIn("learning rate lowered", text)
 
     def test_standardizing_knows_the_training_data_alone(self):

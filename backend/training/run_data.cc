@@ -153,7 +153,8 @@ absl::StatusOr<LossFile> OpenLoss(const RunConfig& config, const OnnxModel& mode
   LossFile out;
   if (config.loss.kind != LossKind::kModelFile) return out;
   ASSIGN_OR_RETURN(out.model, OnnxModel::Load(config.loss.target));
-  std::vector<std::string> outputs = model.outputs();
+  std::vector<std::string> outputs;
+  for (const ModelOutput& output : model.outputs()) outputs.push_back(output.name);
   if (!config.prediction.empty()) outputs = {config.prediction};
   ASSIGN_OR_RETURN(const LossInputs inputs, MatchLossInputs(*out.model, outputs));
   out.labels = inputs.labels;

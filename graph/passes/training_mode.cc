@@ -167,7 +167,7 @@ absl::Status DrawByStep(Graph* graph, const OperatorSet& operators, Node* node,
   RETURN_IF_ERROR(LowerNode(graph, &operators, node));
   for (Node* made = before == nullptr ? graph->first() : before->next(); made != behind;
        made = made->next()) {
-    if (!made->op().random || made->op().domain != kOnward) continue;
+    if (made->op().domain != kOnward || !made->attributes.Has("key")) continue;
     if (!seeded) graph->SetInput(made, 0, CounterState(graph, kSeedState, options.seed)->current);
     graph->SetInput(made, 1, CounterState(graph, kStepState, 0)->current);
     if (!along) continue;

@@ -10,7 +10,7 @@ namespace {
 
 const Node* Drawing(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
-    if (node->op().random) return node;
+    if (node->attributes.Has("key")) return node;
   }
   return nullptr;
 }
