@@ -68,10 +68,6 @@ std::vector<int64_t> BatchSizes(int64_t rows, int64_t batch, bool drop_last) {
 
 }  // namespace
 
-int64_t TrainingRows(const RunConfig& config, int64_t rows) {
-  return rows - static_cast<int64_t>(static_cast<double>(rows) * config.validation_split);
-}
-
 int64_t BytesOf(const OnnxModel& model) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : model.initializers()) bytes += tensor->bytes();

@@ -14,10 +14,6 @@ namespace onward {
 // Batches that wait, are used and are filled.
 inline constexpr int kFeedSets = 3;
 
-// Of `rows` rows of training data those that are trained on: the last ones may be set
-// aside for validation.
-int64_t TrainingRows(const RunConfig& config, int64_t rows);
-
 // Tensors of the file.
 int64_t BytesOf(const OnnxModel& model);
 
