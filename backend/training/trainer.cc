@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backend/training/forecast.h"
+#include "backend/training/free_batch.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/export.h"
@@ -148,6 +149,8 @@ absl::Status Trainer::Prepare(Command command) {
   if (command == Command::kTrain) RETURN_IF_ERROR(CheckFolderIsOurs(config_));
   if (config_.devices.empty()) Say(DevicesNote(PlacementOf(config_)));
   ASSIGN_OR_RETURN(model_, OnnxModel::Load(config_.model));
+  const std::string batch_note = FreeBatchOf(model_.get());
+  if (!batch_note.empty()) Say(batch_note);
   ASSIGN_OR_RETURN(data_, ReadRunData(config_, command, *model_));
   for (const std::string& note : data_->notes) Say(note);
   WalkOptions options = WalkOptionsOf(config_, *data_);

@@ -57,8 +57,15 @@ absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkO
         ExitCode::kUntrainable);
   }
   std::unique_ptr<Walk> walk(new Walk(model, std::move(options), std::move(observer)));
-  RETURN_IF_ERROR(Annotate(walk->DecideParameters(), model->path()));
+  RETURN_IF_ERROR(walk->Refused(walk->DecideParameters()));
   return walk;
+}
+
+// What cannot be built from a model is the model's, unless a layer below knows better.
+absl::Status Walk::Refused(const absl::Status& status) const {
+  if (status.ok() || status.code() == absl::StatusCode::kInternal) return status;
+  const bool named = absl::StrContains(status.message(), model_->path());
+  return WithExitCode(named ? status : Annotate(status, model_->path()), ExitCode::kUntrainable);
 }
 
 absl::Status Walk::Observe(const char* stage, const Graph& graph) const {
@@ -216,10 +223,12 @@ absl::Status Walk::Optimize(Graph* graph) {
 }
 
 absl::StatusOr<Plan> Walk::PlanOf(const ReplicaStep& step, int64_t samples) {
-  ASSIGN_OR_RETURN(const ReplicatedStep replicated, Place(step, samples, options_.placement));
+  const absl::StatusOr<ReplicatedStep> placed = Place(step, samples, options_.placement);
+  if (!placed.ok()) return Refused(placed.status());
+  const ReplicatedStep& replicated = *placed;
   RETURN_IF_ERROR(Observe("replicated", *replicated.graph));
   absl::StatusOr<Plan> plan = MakePlan(replicated, oracle_, &layouts_);
-  if (!plan.ok()) return Annotate(plan.status(), model_->path());
+  if (!plan.ok()) return Refused(plan.status());
   if (observer_) RETURN_IF_ERROR(observer_({"plan", nullptr, &*plan}));
   return plan;
 }

@@ -94,6 +94,7 @@ class Walk {
  private:
   Walk(const OnnxModel* model, WalkOptions options, StageObserver observer);
   absl::Status DecideParameters();
+  absl::Status Refused(const absl::Status& status) const;
   // `restored`: what RestoreBiases did; may be null.
   absl::StatusOr<std::unique_ptr<Graph>> Import(int64_t samples,
                                                 std::vector<DroppedBias>* restored = nullptr) const;

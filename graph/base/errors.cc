@@ -4,6 +4,8 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "graph/base/status_macros.h"
 
 namespace onward {
 namespace {
@@ -15,6 +17,20 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
     status.SetPayload(kPayload, absl::Cord(std::to_string(static_cast<int>(code))));
   }
   return status;
+}
+
+std::string Printable(absl::string_view text) {
+  constexpr size_t kBegin = 600;
+  constexpr size_t kEnd = 200;
+  std::string out(text);
+  if (out.size() > kBegin + kEnd + 5) {
+    out = absl::StrCat(text.substr(0, kBegin), " ... ", text.substr(text.size() - kEnd));
+  }
+  for (char& c : out) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return out;
 }
 
 ExitCode ExitCodeOf(const absl::Status& status) {

@@ -203,7 +203,10 @@ int ElementwiseProgram::Append(Opcode opcode, absl::Span<const int> operands,
       made.dtype = TypeOf(operands[0]);
       break;
   }
-  for (size_t k = 0; k < instructions.size(); ++k) {
+  // Of a very long program the last part is searched: time must not grow with its square.
+  constexpr size_t kSearched = 512;
+  const size_t begin = instructions.size() > kSearched ? instructions.size() - kSearched : 0;
+  for (size_t k = begin; k < instructions.size(); ++k) {
     if (instructions[k] == made) return static_cast<int>(inputs.size() + k);
   }
   instructions.push_back(std::move(made));

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,11 +14,15 @@
 
 namespace onward {
 
-// `status` with "where: " in front of its message; ok stays ok. Payloads (the
-// exit code, see graph/base/errors.h) are kept.
+// `text` as one line of a bounded length: control characters, which names in files may
+// hold, are '?', and of a very long text the middle is left out.
+std::string Printable(absl::string_view text);
+
+// `status` with "where: " in front of its message, which becomes printable; ok stays
+// ok. Payloads (the exit code, see graph/base/errors.h) are kept.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view where) {
   if (status.ok()) return status;
-  absl::Status out(status.code(), absl::StrCat(where, ": ", status.message()));
+  absl::Status out(status.code(), Printable(absl::StrCat(where, ": ", status.message())));
   status.ForEachPayload(
       [&](absl::string_view url, const absl::Cord& payload) { out.SetPayload(url, payload); });
   return out;

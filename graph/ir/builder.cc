@@ -1,5 +1,7 @@
 #include "graph/ir/builder.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "graph/base/status_macros.h"
@@ -64,6 +66,10 @@ absl::StatusOr<Node*> Builder::AddNode(const Operator* op, absl::Span<Value* con
   std::vector<TensorType>& outputs = context.outputs();
   std::vector<std::string> names(output_names.begin(), output_names.end());
   for (int i = 0; i < num_outputs; ++i) {
+    // A product of extents that does not fit must not reach anybody.
+    Dims known = outputs[i].dims;
+    std::replace(known.begin(), known.end(), kDynamic, int64_t{1});
+    RETURN_IF_ERROR(CheckedElements(known).status());
     // An empty name in a file means that the optional output is not wanted.
     if (i < static_cast<int>(output_names.size()) && output_names[i].empty()) {
       outputs[i].dtype = DataType::kUndefined;

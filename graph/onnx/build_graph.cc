@@ -1,4 +1,7 @@
 // From a checked proto in the canonical opset to a Graph with bound extents.
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -13,6 +16,10 @@ namespace {
 std::string DomainOf(const onnx::NodeProto& node) {
   return node.domain() == "ai.onnx" ? "" : node.domain();
 }
+
+constexpr int64_t kMostFoldedElements = 1 << 20;
+constexpr double kMostFoldedBytes = 256e6;
+constexpr double kMostFoldedWork = 1e9;
 
 class GraphReader {
  public:
@@ -228,8 +235,9 @@ class GraphReader {
       for (int64_t d : v->dims()) {
         if (d == kDynamic) return absl::OkStatus();
       }
-      if (Elements(v->dims()) > (1 << 20)) return absl::OkStatus();
+      if (Elements(v->dims()) > kMostFoldedElements) return absl::OkStatus();
     }
+    if (!shape_of && !Affordable(*node)) return absl::OkStatus();
     std::vector<Tensor> results;
     if (shape_of) {
       results.push_back(ShapeOf(*node));
@@ -254,6 +262,25 @@ class GraphReader {
     return absl::OkStatus();
   }
 
+  // Shapes are small: what a small file could make grow here is left to the plan, which
+  // knows what memory and time there is.
+  bool Affordable(const Node& node) {
+    double product = 1;  // of all extents: a matrix product works at its square root
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      if (node.input(i) == nullptr) continue;
+      const auto elements = static_cast<double>(Elements(node.input(i)->dims()));
+      product *= std::max(elements, 1.0);
+      folded_work_ += elements;
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (node.output(i) == nullptr) continue;
+      product *= std::max(static_cast<double>(Elements(node.output(i)->dims())), 1.0);
+      folded_bytes_ += static_cast<double>(node.output(i)->type.bytes());
+    }
+    if (!node.op().elementwise) folded_work_ += std::sqrt(product);
+    return folded_bytes_ <= kMostFoldedBytes && folded_work_ <= kMostFoldedWork;
+  }
+
   static Tensor ShapeOf(const Node& node) {
     const Dims& dims = node.input(0)->dims();
     if (node.op().name == "Size") return Tensor::Scalar<int64_t>(Elements(dims));
@@ -276,6 +303,8 @@ class GraphReader {
   Builder builder_;
   absl::flat_hash_map<std::string, Value*> values_;
   absl::flat_hash_map<std::string, int> readers_;  // of each name: nodes and outputs
+  double folded_bytes_ = 0;
+  double folded_work_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "graph/onnx/canonical.h"
 
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,9 @@
 #include "graph/base/status_macros.h"
 #include "graph/onnx/proto.h"
 #include "graph/onnx/schema.h"
+#include "graph/onnx/upgrade.h"
 #include "onnx/checker.h"
+#include "onnx/defs/schema.h"
 #include "onnx/inliner/inliner.h"
 #include "onnx/version_converter/convert.h"
 
@@ -17,89 +20,6 @@ namespace onward {
 namespace {
 
 constexpr int kCanonicalIr = 10;
-
-const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, absl::string_view name) {
-  for (const auto& a : node.attribute()) {
-    if (a.name() == std::string(name)) return &a;
-  }
-  return nullptr;
-}
-
-int64_t IntAttribute(const onnx::NodeProto& node, absl::string_view name, int64_t otherwise) {
-  const onnx::AttributeProto* a = FindAttribute(node, name);
-  return a == nullptr ? otherwise : a->i();
-}
-
-// Up to opset 13, BatchNormalization in training form had five outputs and no
-// attribute that said so. The converter refuses it: its further outputs are set
-// aside before and given back after.
-struct TrainingNorm {
-  std::string y, mean, var;
-};
-
-absl::StatusOr<std::vector<TrainingNorm>> SetAsideTrainingNorms(onnx::GraphProto* graph,
-                                                                int opset) {
-  std::vector<TrainingNorm> out;
-  if (opset >= 14) return out;
-  for (onnx::NodeProto& node : *graph->mutable_node()) {
-    if (node.op_type() != "BatchNormalization") continue;
-    if (IntAttribute(node, "spatial", 1) == 0) {
-      return absl::UnimplementedError(
-          absl::StrCat("node '", node.name(), "' (BatchNormalization): spatial=0"));
-    }
-    if (node.output_size() < 2) continue;
-    TrainingNorm norm{node.output(0), node.output(1), node.output_size() > 2 ? node.output(2) : ""};
-    while (node.output_size() > 1) node.mutable_output()->RemoveLast();
-    out.push_back(std::move(norm));
-  }
-  return out;
-}
-
-void GiveBackTrainingNorms(const std::vector<TrainingNorm>& norms, onnx::GraphProto* graph) {
-  for (const TrainingNorm& norm : norms) {
-    for (onnx::NodeProto& node : *graph->mutable_node()) {
-      if (node.output_size() != 1 || node.output(0) != norm.y) continue;
-      node.add_output(norm.mean);
-      node.add_output(norm.var);
-      auto* a = node.add_attribute();
-      a->set_name("training_mode");
-      a->set_type(onnx::AttributeProto::INT);
-      a->set_i(1);
-    }
-  }
-}
-
-// Clip and Pad up to opset 10 keep their bounds in float attributes, which the
-// converter turns into float32 constants whatever the data's type. After it,
-// such a constant gets a CastLike to the data.
-void CastConstantsLikeData(onnx::GraphProto* graph) {
-  absl::flat_hash_set<std::string> made_float;
-  for (const auto& node : graph->node()) {
-    if (node.op_type() != "Constant" || node.output_size() != 1) continue;
-    const onnx::AttributeProto* value = FindAttribute(node, "value");
-    if (value != nullptr && value->t().data_type() == onnx::TensorProto::FLOAT &&
-        value->t().dims_size() == 0) {
-      made_float.insert(node.output(0));
-    }
-  }
-  onnx::GraphProto out;
-  int number = 0;
-  for (onnx::NodeProto& node : *graph->mutable_node()) {
-    const bool clip = node.op_type() == "Clip";
-    const bool pad = node.op_type() == "Pad";
-    for (int i = clip ? 1 : 2; (clip || pad) && i < node.input_size() && i < 3; ++i) {
-      if (!made_float.contains(node.input(i))) continue;
-      onnx::NodeProto* cast = out.add_node();
-      cast->set_op_type("CastLike");
-      cast->add_input(node.input(i));
-      cast->add_input(node.input(0));
-      cast->add_output(absl::StrCat(node.output(0), "/bound", number++));
-      node.set_input(i, cast->output(0));
-    }
-    *out.add_node() = std::move(node);
-  }
-  graph->mutable_node()->Swap(out.mutable_node());
-}
 
 // Initializers are no inputs: since IR version 4 they need not be, and the
 // converter goes by the version that it is told.
@@ -112,6 +32,22 @@ void ForgetInitializerInputs(onnx::ModelProto* model) {
   }
   model->mutable_graph()->mutable_input()->Swap(&inputs);
   if (model->ir_version() < kCanonicalIr) model->set_ir_version(kCanonicalIr);
+}
+
+// An operator of no opset is told with advice: the checker only names it.
+absl::Status CheckOperators(const onnx::GraphProto& graph) {
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) RETURN_IF_ERROR(CheckOperators(attribute.g()));
+    }
+    const bool own = node.domain().empty() || node.domain() == "ai.onnx";
+    if (!own || onnx::OpSchemaRegistry::Schema(node.op_type(), INT_MAX, "") != nullptr) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("node '", node.name(), "': ONNX has no operator ", node.op_type(),
+                     "; the exporter wrote something that only it understands: export again in "
+                     "inference form, or without that layer"));
+  }
+  return absl::OkStatus();
 }
 
 // What the checker leaves out: names used twice, and nodes that read what comes
@@ -128,6 +64,69 @@ absl::Status Check(onnx::ModelProto light) {
   }
   return CatchOnnx([&] { onnx::checker::check_model(light); });
 }
+
+// What inlining would make of the model, before it is done: functions that call
+// functions can grow without bound. The checker has refused recursive ones.
+class Growth {
+ public:
+  explicit Growth(const onnx::ModelProto& model) : file_bytes_(model.ByteSizeLong()) {
+    for (const onnx::FunctionProto& f : model.functions()) {
+      functions_[absl::StrCat(f.domain(), "\n", f.name(), "\n", f.overload())] = &f;
+    }
+  }
+
+  absl::Status Check(const onnx::ModelProto& model) {
+    const Size whole = Of(model.graph().node());
+    if (whole.nodes > kMostNodes || whole.bytes > 4.0 * file_bytes_ + kMostBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("inlining functions: they grow to ", whole.nodes, " nodes of ", whole.bytes,
+                       " bytes, expected at most ", kMostNodes, " nodes"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Size {
+    double nodes = 0;  // as doubles: forty doublings must not overflow
+    double bytes = 0;
+  };
+  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+  static constexpr double kMostNodes = 1e6;
+  static constexpr double kMostBytes = 256e6;
+
+  Size Of(const Nodes& nodes) {
+    Size sum;
+    for (const onnx::NodeProto& node : nodes) {
+      Add(OfCall(node), &sum);
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) Add(Of(attribute.g().node()), &sum);
+        for (const auto& g : attribute.graphs()) Add(Of(g.node()), &sum);
+      }
+    }
+    return sum;
+  }
+
+  Size OfCall(const onnx::NodeProto& node) {
+    const std::string id = absl::StrCat(node.domain(), "\n", node.op_type(), "\n", node.overload());
+    const auto function = functions_.find(id);
+    if (function == functions_.end()) return {1, static_cast<double>(node.ByteSizeLong())};
+    const auto known = sizes_.find(id);
+    if (known != sizes_.end()) return known->second;
+    const Size size = Of(function->second->node());
+    sizes_[id] = size;
+    return size;
+  }
+
+  static void Add(const Size& more, Size* sum) {
+    sum->nodes += more.nodes;
+    sum->bytes += more.bytes;
+  }
+
+  double file_bytes_;
+  absl::flat_hash_map<std::string, const onnx::FunctionProto*> functions_;
+  absl::flat_hash_map<std::string, Size> sizes_;
+};
 
 // Brings old and unusual ways of saying things to the usual one. The opset of the model.
 int Normalize(onnx::ModelProto* model) {
@@ -150,20 +149,21 @@ absl::Status CheckModel(onnx::ModelProto model) {
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model) {
   auto out = std::make_unique<onnx::ModelProto>(model);
   const int opset = Normalize(out.get());
+  if (out->functions_size() == 0) RETURN_IF_ERROR(CheckOperators(out->graph()));
   RETURN_IF_ERROR(Check(*out));
   if (out->functions_size() > 0) {
+    RETURN_IF_ERROR(Growth(*out).Check(*out));
     RETURN_IF_ERROR(Annotate(
         CatchOnnx([&] { onnx::inliner::InlineLocalFunctions(*out, /*convert_version=*/true); }),
         "inlining functions"));
   }
   if (opset == kCanonicalOpset) return out;
-  ASSIGN_OR_RETURN(const std::vector<TrainingNorm> norms,
-                   SetAsideTrainingNorms(out->mutable_graph(), opset));
+  Upgrade upgrade(opset);
+  RETURN_IF_ERROR(upgrade.Before(out->mutable_graph()));
   RETURN_IF_ERROR(Annotate(
       CatchOnnx([&] { *out = onnx::version_conversion::ConvertVersion(*out, kCanonicalOpset); }),
       absl::StrCat("converting opset ", opset, " to ", kCanonicalOpset)));
-  GiveBackTrainingNorms(norms, out->mutable_graph());
-  if (opset < 11) CastConstantsLikeData(out->mutable_graph());
+  upgrade.After(out->mutable_graph());
   return out;
 }
 

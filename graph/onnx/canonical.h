@@ -12,7 +12,7 @@ namespace onward {
 
 // A copy of `model` with model-local functions inlined, in the canonical opset,
 // checked. ONNX's own converter does most; what it lacks or gets wrong is cured
-// before and after it (rows in canonical.cc). Large initializers may be external
+// before and after it (rows in upgrade.cc). Large initializers may be external
 // references: they are carried along unread.
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model);
 

@@ -13,11 +13,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "google/protobuf/stubs/logging.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
+#include "graph/ir/builder.h"
 #include "graph/onnx/canonical.h"
 #include "graph/onnx/proto.h"
 #include "graph/onnx/schema.h"
@@ -35,7 +38,10 @@ absl::Status Untrainable(absl::Status status) {
 }
 
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadProto(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Its own account of what it does not like is not for users.
+  google::protobuf::SetLogHandler(nullptr);
+  // Without O_NONBLOCK the opening of a pipe would wait for a writer.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
   }
@@ -43,6 +49,12 @@ absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadProto(const std::string& p
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(fd);
     return absl::InvalidArgumentError("is not a file");
+  }
+  if (status.st_size > INT32_MAX) {
+    close(fd);
+    return absl::InvalidArgumentError(
+        absl::StrCat("is ", status.st_size, " bytes long; a model over 2 GB keeps its weights in ",
+                     "files beside it (external data)"));
   }
   auto proto = std::make_unique<onnx::ModelProto>();
   google::protobuf::io::FileInputStream stream(fd);
@@ -77,33 +89,50 @@ absl::StatusOr<ExternalPlace> PlaceOf(const onnx::TensorProto& proto) {
     }
   }
   if (place.location.empty()) return absl::InvalidArgumentError("external data without location");
+  if (place.location.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError("the location of external data is not a file's name");
+  }
   return place;
 }
 
-// The file, only if it lies in the model's folder: a model must not be able to
-// read files of its user elsewhere. Links that the user has made there are followed.
-absl::StatusOr<std::string> FileInside(const std::string& folder, const std::string& location) {
+bool LiesIn(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(folder, error);
+  if (error) return false;
+  return std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
+}
+
+// The file, only if it lies in the model's folder: a model must not be able to read
+// files of its user elsewhere. Links are followed as long as they stay in the folder, or
+// lead to where the model itself is a link to (stores of models keep files so).
+absl::StatusOr<std::string> FileInside(const std::string& model, const std::string& location) {
   namespace fs = std::filesystem;
+  const fs::path folder = fs::path(model).has_parent_path() ? fs::path(model).parent_path() : ".";
   const fs::path relative = location;
   bool outside = relative.is_absolute();
   for (const fs::path& part : relative) outside |= part == "..";
+  const fs::path file = folder / relative;
+  std::error_code error;
+  if (!outside && !fs::is_regular_file(file, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("external data '", file.string(), "' is missing; keep it beside the model"));
+  }
+  if (!outside) {
+    const fs::path real = fs::canonical(file, error);
+    outside = error ||
+              (!LiesIn(real, folder) && !LiesIn(real, fs::canonical(model, error).parent_path()));
+  }
   if (outside) {
     return absl::InvalidArgumentError(
         absl::StrCat("external data '", location, "' lies outside the model's folder"));
-  }
-  const fs::path file = fs::path(folder) / relative;
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("external data '", file.string(), "' is missing; keep it beside the model"));
   }
   return file.string();
 }
 
 // Reads (does not map: a file that is changed meanwhile must not harm us).
 absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return absl::NotFoundError(absl::StrCat("'", path, "': ", std::strerror(errno)));
   int64_t done = 0;
   while (done < bytes) {
     const ssize_t n = pread(fd, static_cast<char*>(data) + done, bytes - done, offset + done);
@@ -119,7 +148,7 @@ absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t
 }
 
 // Adds the file to `files` where it is not there yet.
-absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& folder,
+absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& model,
                                     std::vector<std::string>* files) {
   const DataType dtype = static_cast<DataType>(proto.data_type());
   if (SizeOf(dtype) == 0) {
@@ -134,7 +163,7 @@ absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::s
                                                    " bytes long, expected ", bytes, " for ",
                                                    Name(dtype), ToString(dims)));
   }
-  ASSIGN_OR_RETURN(const std::string file, FileInside(folder, place.location));
+  ASSIGN_OR_RETURN(const std::string file, FileInside(model, place.location));
   std::error_code error;
   const int64_t size = static_cast<int64_t>(std::filesystem::file_size(file, error));
   if (error || place.offset > size || bytes > size - place.offset) {
@@ -180,7 +209,8 @@ absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::FromBytes(const std::strin
   std::unique_ptr<OnnxModel> model(new OnnxModel);
   model->path_ = name;
   model->original_ = std::make_unique<onnx::ModelProto>();
-  if (!model->original_->ParseFromString(bytes)) {
+  google::protobuf::SetLogHandler(nullptr);
+  if (bytes.empty() || !model->original_->ParseFromString(bytes)) {
     return Untrainable(absl::InvalidArgumentError(absl::StrCat(name, ": is not an ONNX model")));
   }
   RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(), name)));
@@ -189,15 +219,7 @@ absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::FromBytes(const std::strin
 
 absl::Status OnnxModel::Prepare() {
   if (!original_->has_graph()) return absl::InvalidArgumentError("holds no graph");
-  for (const auto& import : original_->opset_import()) {
-    if (import.domain().empty() || import.domain() == "ai.onnx") {
-      opset_ = static_cast<int>(import.version());
-    }
-  }
-  if (opset_ < kOldestOpset || opset_ > kCanonicalOpset) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("is of opset ", opset_, ", expected ", kOldestOpset, " to ", kCanonicalOpset));
-  }
+  RETURN_IF_ERROR(TakeOpset());
   producer_ = absl::StrCat(original_->producer_name(), " ", original_->producer_version());
   RETURN_IF_ERROR(TakeInitializers());
   RETURN_IF_ERROR(TakeInputs());
@@ -206,17 +228,36 @@ absl::Status OnnxModel::Prepare() {
   return Canonicalize();
 }
 
+absl::Status OnnxModel::TakeOpset() {
+  bool found = false;
+  for (const auto& import : original_->opset_import()) {
+    if (import.domain() == kOnward) {
+      return absl::InvalidArgumentError(
+          "uses operators of the domain 'onward', which exist only inside a plan: a dump or plan "
+          "cannot be trained, its model can");
+    }
+    if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
+    if (import.version() < kOldestOpset || import.version() > kCanonicalOpset) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "is of opset ", import.version(), ", expected ", kOldestOpset, " to ", kCanonicalOpset));
+    }
+    if (found) return absl::InvalidArgumentError("names its opset twice");
+    found = true;
+    opset_ = static_cast<int>(import.version());
+  }
+  if (found) return absl::OkStatus();
+  return absl::InvalidArgumentError("does not say of which opset it is");
+}
+
 absl::Status OnnxModel::TakeInitializers() {
   if (original_->graph().sparse_initializer_size() > 0) {
     return absl::UnimplementedError("sparse initializers are not supported");
   }
-  const std::string folder = std::filesystem::path(path_).parent_path().string();
   for (onnx::TensorProto& t : *original_->mutable_graph()->mutable_initializer()) {
     const std::string where = absl::StrCat("initializer '", t.name(), "'");
-    absl::StatusOr<Tensor> tensor =
-        t.data_location() == onnx::TensorProto::EXTERNAL
-            ? ReadExternal(t, folder.empty() ? "." : folder, &external_files_)
-            : TensorFromProto(t);
+    absl::StatusOr<Tensor> tensor = t.data_location() == onnx::TensorProto::EXTERNAL
+                                        ? ReadExternal(t, path_, &external_files_)
+                                        : TensorFromProto(t);
     if (!tensor.ok()) return Annotate(tensor.status(), where);
     auto shared = std::make_shared<const Tensor>(*std::move(tensor));
     if (!by_name_.emplace(t.name(), shared).second) {
@@ -341,12 +382,34 @@ std::string OnnxModel::Metadata(absl::string_view key) const {
   return "";
 }
 
+namespace {
+
+// Passes and plans take every extent for a number.
+absl::Status CheckExtents(const Graph& graph) {
+  for (const Node* node : graph.nodes()) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      const Value* value = node->output(i);
+      if (value == nullptr || value->uses().empty()) continue;
+      for (int64_t d : value->dims()) {
+        if (d != kDynamic) continue;
+        return absl::UnimplementedError(absl::StrCat(Describe(*node), ": the shape of '",
+                                                     value->name, "', ", ToString(value->dims()),
+                                                     ", depends on data: not supported yet"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& operators,
                                                         Evaluator* evaluator,
                                                         const Binding& binding) const {
   absl::StatusOr<std::unique_ptr<Graph>> graph =
       BuildGraph(canonical_->graph(), inputs_, by_name_, operators, evaluator, binding, opset_);
   if (!graph.ok()) return Untrainable(Annotate(graph.status(), path_));
+  RETURN_IF_ERROR(Untrainable(Annotate(CheckExtents(**graph), path_)));
   return graph;
 }
 
@@ -355,6 +418,22 @@ int64_t OnnxModel::FixedBatch(int64_t otherwise) const {
     if (!input.extents.empty() && input.extents[0].size != kDynamic) return input.extents[0].size;
   }
   return otherwise;
+}
+
+std::vector<std::string> OnnxModel::SignatureParameters() const {
+  std::vector<std::string> names;
+  for (const auto& entry : original_->graph().metadata_props()) {
+    if (entry.key() != "pkg.torch.export.ExportedProgram.graph_signature") continue;
+    // Lines like: p_fc_weight: PARAMETER target='fc.weight'
+    for (const absl::string_view line : absl::StrSplit(entry.value(), '\n')) {
+      const size_t place = line.find(": PARAMETER target='");
+      if (place == absl::string_view::npos) continue;
+      absl::string_view name = line.substr(line.find('\'') + 1);
+      name = name.substr(0, name.find('\''));
+      names.emplace_back(name);
+    }
+  }
+  return names;
 }
 
 std::string OnnxModel::NodeOutput(int64_t ordinal) const {

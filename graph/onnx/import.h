@@ -69,6 +69,15 @@ class OnnxModel {
   // Not for export.
   absl::Status WidenToFloat64();
 
+  // Opens the batch that the file fixes: inputs whose first extent is that, and
+  // the constant targets of Reshape and Expand that begin with it. `fixed` is the graph for
+  // the file's batch. Whether the model then means the same for every batch is the
+  // caller's to check; FixBatchAgain undoes it. The file's own graph, which is exported,
+  // stays as it is. Returns how many targets were changed.
+  // REQUIRES: FixedBatch(kDynamic) != kDynamic.
+  int FreeBatch(const Graph& fixed);
+  void FixBatchAgain();
+
   const std::string& path() const { return path_; }
   int opset() const { return opset_; }  // of the file
   const std::string& producer() const { return producer_; }
@@ -85,6 +94,10 @@ class OnnxModel {
   const std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>& initializers() const {
     return initializers_;
   }
+
+  // Names of the parameters that the model had before it was exported, where the exporter
+  // has written them down (PyTorch's does); else empty.
+  std::vector<std::string> SignatureParameters() const;
 
   // First output of a node, by the ordinal that Build gives it; empty for no such node.
   std::string NodeOutput(int64_t ordinal) const;
@@ -105,6 +118,7 @@ class OnnxModel {
  private:
   OnnxModel();
   absl::Status Prepare();
+  absl::Status TakeOpset();
   absl::Status TakeInitializers();
   absl::Status TakeInputs();
   void TakeOutputs();
@@ -120,6 +134,8 @@ class OnnxModel {
   absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>> by_name_;
   std::unique_ptr<onnx::ModelProto> original_;
   std::unique_ptr<onnx::ModelProto> canonical_;
+  std::unique_ptr<onnx::ModelProto> kept_canonical_;  // as it was before FreeBatch
+  std::vector<ModelInput> kept_inputs_;
 };
 
 // Builds a graph from a proto in the canonical opset. `initializers` holds the

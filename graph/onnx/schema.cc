@@ -134,14 +134,16 @@ absl::Status CheckTypes(const onnx::OpSchema& schema, const InferContext& call) 
     const bool heterogeneous =
         formal.GetOption() == onnx::OpSchema::Variadic && !formal.GetIsHomogeneous();
     if (heterogeneous) continue;
-    for (const auto& [variable, other] : bound) {
-      if (variable == formal.GetTypeStr() && other != dtype) {
-        return absl::InvalidArgumentError(absl::StrCat("input ", i, " (", formal.GetName(), ") is ",
-                                                       Name(dtype), ", expected ", Name(other),
-                                                       " as the inputs before it"));
-      }
+    // The first of a variable binds it.
+    const auto first = std::find_if(bound.begin(), bound.end(),
+                                    [&](const auto& b) { return b.first == formal.GetTypeStr(); });
+    if (first == bound.end()) {
+      bound.emplace_back(formal.GetTypeStr(), dtype);
+    } else if (first->second != dtype) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " (", formal.GetName(), ") is ", Name(dtype), ", expected ",
+                       Name(first->second), " as the inputs before it"));
     }
-    bound.emplace_back(formal.GetTypeStr(), dtype);
   }
   return absl::OkStatus();
 }
@@ -192,6 +194,20 @@ std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view 
     out.push_back(std::move(input));
   }
   return out;
+}
+
+std::vector<int> OnnxVersions(absl::string_view domain, absl::string_view name) {
+  static const auto* schemas =
+      new std::vector<onnx::OpSchema>(onnx::OpSchemaRegistry::get_all_schemas_with_history());
+  std::vector<int> versions;
+  for (const onnx::OpSchema& schema : *schemas) {
+    if (schema.domain() == std::string(domain) && schema.Name() == std::string(name) &&
+        schema.SinceVersion() <= kCanonicalOpset) {
+      versions.push_back(schema.SinceVersion());
+    }
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
 }
 
 std::vector<std::string> OnnxOperators(absl::string_view domain) {

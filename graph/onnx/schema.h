@@ -37,6 +37,9 @@ std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view 
 // ones left out.
 std::vector<std::string> OnnxOperators(absl::string_view domain);
 
+// Opsets up to the canonical one in which ONNX has defined the operator anew, ascending.
+std::vector<int> OnnxVersions(absl::string_view domain, absl::string_view name);
+
 }  // namespace onward
 
 #endif  // ONWARD_GRAPH_ONNX_SCHEMA_H_

@@ -98,13 +98,22 @@ class Search {
       : graph_(graph), reach_(ReachLoss(graph, loss)), options_(options) {}
 
   void Consider(const Value& value) {
-    if (!IsFloating(value.dtype()) || value.rank() == 0 || value.constant->elements() == 0) return;
+    if (!IsFloating(value.dtype())) return;
+    const char* why = "a single number";
     std::vector<Use> uses;
     for (const Use& use : value.uses()) {
-      if (use.kind == Use::Kind::kNode && Trains(value, use)) uses.push_back(use);
+      if (value.rank() == 0 || value.constant->elements() == 0) break;
+      if (use.kind != Use::Kind::kNode) continue;
+      const char* obstacle = Obstacle(value, use);
+      if (obstacle == nullptr) uses.push_back(use);
+      if (obstacle != nullptr) why = obstacle;
     }
-    if (uses.empty()) return;
+    if (uses.empty()) {
+      if (value.initializer) found_.untrained[value.name] = why;
+      return;
+    }
     if (IsMask(*value.constant)) {
+      found_.untrained[value.name] = "a mask: zeros and ones, or numbers that switch off";
       // A bias that is all zero is no mask (it has no one and nothing negative).
       found_.notes.push_back(absl::StrCat("'", value.name, "' is taken for a mask: not trained"));
       return;
@@ -119,16 +128,21 @@ class Search {
   Parameters Take() { return std::move(found_); }
 
  private:
-  bool Trains(const Value& value, const Use& use) const {
+  // Why it does not train through this use; null: it does.
+  const char* Obstacle(const Value& value, const Use& use) const {
     const Node& node = *use.node;
     bool reaches = false;
     for (int i = 0; i < node.num_outputs() && !reaches; ++i)
       reaches = reach_.contains(node.output(i));
-    if (!reaches || node.op().gradients == Operator::Gradients::kNone) return false;
-    if (IsSetting(node, use.index)) return false;
-    if (!value.initializer && !IsWeightOfProduct(node, use.index)) return false;
-    if (value.constant->elements() == 1) return SingleElementTrains(node, use.index);
-    return true;
+    if (!reaches || node.op().gradients == Operator::Gradients::kNone) {
+      return "the loss does not depend on it through differentiable operators";
+    }
+    if (IsSetting(node, use.index)) return "a setting of its operator";
+    if (!value.initializer && !IsWeightOfProduct(node, use.index)) return "a constant of a node";
+    if (value.constant->elements() == 1 && !SingleElementTrains(node, use.index)) {
+      return "a single number";
+    }
+    return nullptr;
   }
 
   void Add(const Value& value, const std::vector<Use>& uses) {
@@ -243,7 +257,13 @@ absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters) {
       graph->SetInput(use.node, use.index, state->current);
     }
   }
-  graph->RemoveUnusedConstants();
+  // Those alone: a loss or a pass may hold constants that nothing reads yet.
+  for (const Parameter& p : parameters.list) {
+    const auto it = constants.find(p.initializer);
+    if (it == constants.end() || !it->second->uses().empty()) continue;
+    graph->RemoveConstant(it->second);
+    constants.erase(it);
+  }
   return absl::OkStatus();
 }
 

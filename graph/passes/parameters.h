@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "graph/ir/graph.h"
 
@@ -36,6 +37,8 @@ struct Parameters {
   std::vector<Parameter> list;
   // What was done and why, one line each, for people.
   std::vector<std::string> notes;
+  // Floating-point initializers that do not train, and why.
+  absl::flat_hash_map<std::string, std::string> untrained;
 };
 
 // Floating-point initializers from which `loss` is reached through differentiable

@@ -324,6 +324,12 @@ absl::Status OnlyFilledFloats(const KernelCall& call) {
         return absl::UnimplementedError(absl::StrCat(std::string(Name(type->dtype)), " tensors"));
       }
       if (type->elements() == 0) return absl::UnimplementedError("empty tensors");
+      // The library counts in int: with more it divides by zero or worse.
+      if (type->elements() / std::max<int64_t>(1, type->dims.empty() ? 1 : type->dims.back()) >
+              INT32_MAX ||
+          (!type->dims.empty() && type->dims.back() > INT32_MAX)) {
+        return absl::UnimplementedError("tensors of such extents");
+      }
     }
   }
   return absl::OkStatus();

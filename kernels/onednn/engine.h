@@ -122,8 +122,8 @@ Kernel Row(std::string name, std::string op) {
 
 dnnl::memory::dims ToDnnl(absl::Span<const int64_t> dims);
 
-// Ok where all tensors are float32 and none is empty (oneDNN leaves the result of
-// an empty sum as it was).
+// Ok where all tensors are float32, none is empty (oneDNN leaves the result of an empty
+// sum as it was), and the last extent and the product of the others fit an int.
 absl::Status OnlyFilledFloats(const KernelCall& call);
 
 // Runs `make` with a team of `threads` on the calling thread, as oneDNN

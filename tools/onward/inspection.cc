@@ -1,6 +1,7 @@
 #include "tools/onward/inspection.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -33,8 +34,15 @@ class Examiner {
       if (!status.ok()) found_.obstacle = std::string(status.message());
     }
     for (const auto& [name, tensor] : model_.initializers()) {
-      if (!taken_.contains(name)) found_.others.emplace_back(name, tensor->type());
+      if (taken_.contains(name)) continue;
+      found_.others.emplace_back(name, tensor->type());
+      if (!IsFloating(tensor->dtype())) found_.why_not[name] = "not floating-point";
+      if (found_.obstacle.empty()) {
+        found_.why_not.try_emplace(name, "nothing reads it, or only shapes do");
+      }
     }
+    LookAtSignature();
+    LookAtEqualOnes();
     return std::move(found_);
   }
 
@@ -98,6 +106,7 @@ class Examiner {
     for (const Parameter& p : parameters.list) {
       Take(p, types, p.frozen ? &found_.frozen : &found_.parameters);
     }
+    found_.why_not.insert(parameters.untrained.begin(), parameters.untrained.end());
     found_.remarks.insert(found_.remarks.end(), parameters.notes.begin(), parameters.notes.end());
     absl::Status status = MakeParameterStates(graph.get(), parameters);
     if (!status.ok()) return status;
@@ -108,7 +117,67 @@ class Examiner {
     return AppendGradients(graph.get(), StandardOperators(), seeds, targets).status();
   }
 
+  // PyTorch's exporter writes which parameters the model had.
+  void LookAtSignature() {
+    constexpr size_t kShown = 6;
+    const std::vector<std::string> had = model_.SignatureParameters();
+    absl::flat_hash_set<std::string> names(taken_.begin(), taken_.end());
+    for (const auto& [name, tensor] : model_.initializers()) names.insert(name);
+    std::vector<std::string> lost;
+    for (const std::string& name : had) {
+      if (!names.contains(name)) lost.push_back(name);
+    }
+    if (lost.empty()) return;
+    const size_t count = lost.size();
+    if (count > kShown) lost.resize(kShown);
+    found_.remarks.push_back(absl::StrCat(
+        count, " of the ", had.size(),
+        " parameters that the model had are not in the file under their names: folded into "
+        "others, merged with equal ones, dropped because they were zero, or renamed: ",
+        absl::StrJoin(lost, ", "), count > kShown ? ", ..." : "",
+        " (export with optimize=False keeps them)"));
+  }
+
+  // Two initializers that are equal, or one is the other transposed, may have been tied.
+  void LookAtEqualOnes() {
+    const auto& list = model_.initializers();
+    for (size_t i = 0; i < list.size(); ++i) {
+      for (size_t j = i + 1; j < list.size(); ++j) {
+        const Equality equality = Compare(*list[i].second, *list[j].second);
+        if (equality == Equality::kNone) continue;
+        found_.remarks.push_back(absl::StrCat(
+            "'", list[i].first, "' and '", list[j].first, "' hold the same values",
+            equality == Equality::kTransposed ? ", transposed" : "",
+            ": if they were tied (an embedding and a projection often are), they train apart "
+            "here"));
+      }
+    }
+  }
+
+  enum class Equality { kNone, kSame, kTransposed };
+  // Of tensors of different numbers only: zeros and ones are equal by chance.
+  static Equality Compare(const Tensor& a, const Tensor& b) {
+    constexpr int64_t kFewest = 8;
+    const int64_t n = a.elements();
+    if (!IsFloating(a.dtype()) || a.dtype() != b.dtype() || n != b.elements() || n < kFewest ||
+        a.At(0) != b.At(0) || a.At(n - 1) != b.At(n - 1) || a.At(0) == a.At(n - 1)) {
+      return Equality::kNone;
+    }
+    if (a.dims() == b.dims() && std::memcmp(a.data(), b.data(), a.bytes()) == 0) {
+      return Equality::kSame;
+    }
+    if (a.dims().size() != 2 || b.dims().size() != 2 || a.dims()[0] != b.dims()[1]) {
+      return Equality::kNone;
+    }
+    const int64_t rows = a.dims()[0], columns = a.dims()[1];
+    for (int64_t i = 0; i < n; ++i) {
+      if (a.At(i) != b.At(i % columns * rows + i / columns)) return Equality::kNone;
+    }
+    return Equality::kTransposed;
+  }
+
   static void Join(const Parameters& some, Parameters* all) {
+    all->untrained.insert(some.untrained.begin(), some.untrained.end());
     for (const Parameter& p : some.list) {
       const bool known = std::any_of(all->list.begin(), all->list.end(),
                                      [&](const Parameter& o) { return o.state == p.state; });

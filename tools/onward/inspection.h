@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "graph/onnx/import.h"
 #include "graph/passes/parameters.h"
@@ -19,6 +20,8 @@ struct Inspection {
   // and the other initializers, as training would take them. Where the graph cannot be
   // built, all are among the others.
   NamedTypes parameters, frozen, statistics, others;
+  // Of those among the others that are known: why they do not train.
+  absl::flat_hash_map<std::string, std::string> why_not;
   std::vector<std::string> unknown_operators;
   // Why it cannot be trained here, one line; empty: it can.
   std::string obstacle;

@@ -59,6 +59,35 @@ TEST(Inspection, SaysWhatTheExporterDid) {
   EXPECT_THAT(NamesOf(found.parameters), ElementsAre("w", "b@c", "b@y"));
 }
 
+TEST(Inspection, SaysWhyTheOthersDoNotTrain) {
+  const Inspection found = Look(
+      "g (float[N, 4] x) => (float[N, 4] y) <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, "
+      "4, 5, 6, 0}, float[4] mask = {0, 1, 1, 0}, float half = {0.5}, int64[2] to = {-1, 4}, "
+      "float[4] idle = {1, 2, 3, 4}, float[4] limit = {1, 2, 3, 5}> { a = MatMul (x, w) "
+      "b = Mul (a, mask) c = Mul (b, half) d = Reshape (c, to) e = Greater (d, limit) "
+      "f = Cast <to = 1> (e) y = Mul (d, f) }");
+  EXPECT_EQ(found.obstacle, "");
+  EXPECT_THAT(NamesOf(found.parameters), ElementsAre("w"));
+  EXPECT_THAT(found.why_not.at("mask"), HasSubstr("mask"));
+  EXPECT_THAT(found.why_not.at("half"), HasSubstr("single number"));
+  EXPECT_THAT(found.why_not.at("to"), HasSubstr("not floating-point"));
+  EXPECT_THAT(found.why_not.at("idle"), HasSubstr("nothing reads it"));
+  EXPECT_THAT(found.why_not.at("limit"), HasSubstr("does not depend on it"));
+}
+
+TEST(Inspection, EqualAndTransposedInitializersAreTold) {
+  const auto look = [](const std::string& numbers) {
+    return Look(
+        "g (int64[N] x) => (float[N, 4] y) <float[4, 2] table = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "float[2, 4] out = {" +
+        numbers + "}> { e = Gather (table, x) y = MatMul (e, out) }");
+  };
+  EXPECT_THAT(look("1, 3, 5, 7, 2, 4, 6, 8").remarks,
+              ::testing::Contains(HasSubstr("'table' and 'out' hold the same values, transposed")));
+  EXPECT_THAT(look("1, 3, 5, 7, 2, 4, 9, 8").remarks,
+              ::testing::Not(::testing::Contains(HasSubstr("hold the same values"))));
+}
+
 TEST(Inspection, SaysWhyAModelCannotBeTrained) {
   EXPECT_THAT(Look("g (float[N, 2] x) => (float[N, 2] y) { y = Relu (x) }").obstacle,
               HasSubstr("no parameter"));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
 #include "tools/onward/command_line.h"
 #include "tools/onward/commands.h"
 
@@ -40,7 +41,7 @@ absl::Status Run(const CommandLine& line) {
 int Report(const absl::Status& status, bool json) {
   const int code = static_cast<int>(ExitCodeOf(status));
   if (status.ok()) return code;
-  const std::string message(status.message());
+  const std::string message = Printable(status.message());
   std::fprintf(stderr, "onward: %s\n", message.c_str());
   if (json) {
     const nlohmann::ordered_json object = {{"event", "error"}, {"error", message}, {"code", code}};
@@ -69,6 +70,8 @@ int main(int argc, char** argv) {
   // A reader that goes away (`onward train ... | head -1`) has read enough. What is
   // printed after that is lost; the work is not: it goes on, and writes its files.
   ::signal(SIGPIPE, SIG_IGN);
+  // A file that may grow no more is an error like a full disk, not the end.
+  ::signal(SIGXFSZ, SIG_IGN);
   onward::CommandLine line;
   absl::Status status;
   try {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backend/training/checkpoint.h"
+#include "backend/training/free_batch.h"
 #include "backend/training/trainer.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -27,11 +28,14 @@ std::string ShapeText(DataType dtype, const std::vector<Extent>& extents) {
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-void AppendTypes(const char* title, const Inspection::NamedTypes& types, std::string* text) {
+void AppendTypes(const char* title, const Inspection& found, const Inspection::NamedTypes& types,
+                 std::string* text) {
   if (types.empty()) return;
   absl::StrAppend(text, title, " (", ElementsOf(types), " elements)\n");
   for (const auto& [name, type] : types) {
-    absl::StrAppend(text, "  ", ToString(type), "  ", name, "\n");
+    const auto why = found.why_not.find(name);
+    absl::StrAppend(text, "  ", ToString(type), "  ", name,
+                    why == found.why_not.end() ? "" : absl::StrCat("  (", why->second, ")"), "\n");
   }
 }
 
@@ -61,6 +65,10 @@ void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
     out[title] = nlohmann::ordered_json::object();
     for (const auto& [name, type] : *types) out[title][name] = ToString(type);
   }
+  for (const auto& [name, type] : found.others) {
+    const auto why = found.why_not.find(name);
+    if (why != found.why_not.end()) out["why_not_trained"][name] = why->second;
+  }
   using nlohmann::detail::error_handler_t;
   Print(out.dump(-1, ' ', false, error_handler_t::replace) + "\n");
 }
@@ -69,8 +77,10 @@ void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
 
 absl::Status Inspect(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
-  ASSIGN_OR_RETURN(const Inspection found, Examine(*model, {config.freeze, config.train_only,
-                                                            config.untie, config.keep_tied}));
+  const std::string batch = FreeBatchOf(model.get());
+  ASSIGN_OR_RETURN(Inspection found, Examine(*model, {config.freeze, config.train_only,
+                                                      config.untie, config.keep_tied}));
+  if (!batch.empty()) found.remarks.push_back(batch);
   const std::vector<ModelOutput> outputs = TypedOutputs(*model);
   if (config.json) {
     PrintJson(*model, outputs, found);
@@ -90,10 +100,10 @@ absl::Status Inspect(const RunConfig& config) {
   for (const auto& [id, count] : model->OperatorCounts()) {
     absl::StrAppendFormat(&text, "  %5d  %s\n", count, id);
   }
-  AppendTypes("parameters", found.parameters, &text);
-  AppendTypes("frozen parameters", found.frozen, &text);
-  AppendTypes("running statistics", found.statistics, &text);
-  AppendTypes("other initializers", found.others, &text);
+  AppendTypes("parameters", found, found.parameters, &text);
+  AppendTypes("frozen parameters", found, found.frozen, &text);
+  AppendTypes("running statistics", found, found.statistics, &text);
+  AppendTypes("other initializers", found, found.others, &text);
   for (const std::string& remark : found.remarks) absl::StrAppend(&text, "note: ", remark, "\n");
   absl::StrAppend(&text, found.obstacle.empty()
                              ? "it can be trained here\n"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backend/training/forecast.h"
+#include "backend/training/free_batch.h"
 #include "backend/training/trainer.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -91,7 +92,7 @@ void PrintJson(const std::vector<StageSize>& stages, const Plan& plan,
     out["collectives"].push_back({{"name", c.name}, {"tensors", c.tensors}, {"bytes", c.bytes}});
   }
   out["fingerprint"] = absl::StrFormat("%016x", Fingerprint(plan));
-  Print(out.dump() + "\n");
+  Print(out.dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n");
 }
 
 void PrintText(const std::vector<StageSize>& stages, const Plan& plan,
@@ -135,6 +136,7 @@ void PrintText(const std::vector<StageSize>& stages, const Plan& plan,
 
 absl::Status PlanCommand(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
+  FreeBatchOf(model.get());
   std::unique_ptr<RunData> data;
   if (config.data.empty()) {
     ASSIGN_OR_RETURN(data, AssumeRunData(config, *model));

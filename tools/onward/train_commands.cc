@@ -32,7 +32,9 @@ RunListener ListenerFor(const RunConfig& config, ProgressLine* progress) {
     if (progress != nullptr) {
       progress->Note(line);
     } else if (json) {
-      Print(absl::StrCat(nlohmann::json{{"event", "note"}, {"text", line}}.dump(), "\n"));
+      const nlohmann::json object = {{"event", "note"}, {"text", line}};
+      using nlohmann::detail::error_handler_t;  // names in files need not be UTF-8
+      Print(absl::StrCat(object.dump(-1, ' ', false, error_handler_t::replace), "\n"));
     } else {
       Print(absl::StrCat(line, "\n"));
     }

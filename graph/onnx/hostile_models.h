@@ -1,0 +1,36 @@
+// Broken and hostile models, made by code: for tests of everything that reads a model.
+#ifndef ONWARD_GRAPH_ONNX_HOSTILE_MODELS_H_
+#define ONWARD_GRAPH_ONNX_HOSTILE_MODELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace onward {
+
+struct HostileModel {
+  std::string name;   // what is wrong with it
+  std::string bytes;  // of the file
+  // What the message must say. Empty: the model may also be taken.
+  std::string says;
+};
+
+// A small sound model that trains: y = x [N, 4] * w [4, 3] + b [3].
+std::string SoundModel();
+
+// One thing is wrong in each.
+std::vector<HostileModel> HostileModels();
+
+// Whose initializer 'w' (float32[4, 3]) lies outside the file, where these entries say;
+// an empty one is left out.
+std::string ModelWithExternalData(const std::string& location, const std::string& offset,
+                                  const std::string& length);
+
+// `bytes` changed in a few places that `seed` picks: fields set, removed, repeated and
+// exchanged where the bytes are a model, else bytes flipped, cut and inserted. The same
+// seed makes the same.
+std::string MutatedModel(const std::string& bytes, uint64_t seed);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_ONNX_HOSTILE_MODELS_H_

@@ -1,0 +1,133 @@
+// Feeds a fuzz target with mutations of small models, always the same for the same seed:
+//   import_fuzz_test [--seconds=N] [--seed=N] [--keep=FILE] [MODEL...]
+// Without models: those of tests/models and of the hostile corpus. Runs for N seconds
+// (--seconds=0: each model once, unchanged). The input at work is kept in FILE (default
+// last_input.onnx in the test's folder), so that the one which ended the process is there.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "graph/onnx/hostile_models.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+constexpr size_t kLargestModel = 64 << 10;
+constexpr int64_t kMostMemory = int64_t{1} << 30;  // for one input
+constexpr unsigned kMostSeconds = 60;              // for one input: a loop without end
+
+std::string Read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int64_t PeakMemory() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{1024} * usage.ru_maxrss;
+}
+
+class Driver {
+ public:
+  explicit Driver(const std::string& keep)
+      : keep_(open(keep.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600)) {}
+  ~Driver() { close(keep_); }
+
+  bool Try(const std::string& bytes) {
+    if (ftruncate(keep_, 0) != 0 ||
+        pwrite(keep_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+      std::perror("the input cannot be kept");
+      return false;
+    }
+    const int64_t before = PeakMemory();
+    alarm(kMostSeconds);
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    alarm(0);
+    ++count_;
+    if (PeakMemory() - before <= kMostMemory) return true;
+    std::fprintf(stderr, "an input of %zu bytes took more than 1 GB of memory\n", bytes.size());
+    return false;
+  }
+
+  int count() const { return count_; }
+
+ private:
+  int keep_;
+  int count_ = 0;
+};
+
+std::vector<std::string> Corpus(const std::vector<std::string>& paths) {
+  std::vector<std::string> corpus;
+  for (const std::string& path : paths) corpus.push_back(Read(path));
+  if (!corpus.empty()) return corpus;
+  std::vector<std::string> models;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/models")) {
+    if (entry.path().extension() == ".onnx") models.push_back(entry.path().string());
+  }
+  std::sort(models.begin(), models.end());
+  for (const std::string& path : models) {
+    std::string bytes = Read(path);
+    if (bytes.size() <= kLargestModel) corpus.push_back(std::move(bytes));
+  }
+  for (onward::HostileModel& hostile : onward::HostileModels()) {
+    if (hostile.bytes.size() <= 4096) corpus.push_back(std::move(hostile.bytes));
+  }
+  return corpus;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t seconds = 20;
+  uint64_t seed = 1;
+  const char* folder = std::getenv("TEST_TMPDIR");
+  std::string keep = absl::StrCat(folder == nullptr ? "." : folder, "/last_input.onnx");
+  std::vector<std::string> paths;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (absl::ConsumePrefix(&word, "--seconds=")) {
+      if (!absl::SimpleAtoi(word, &seconds)) return 2;
+    } else if (absl::ConsumePrefix(&word, "--seed=")) {
+      if (!absl::SimpleAtoi(word, &seed)) return 2;
+    } else if (absl::ConsumePrefix(&word, "--keep=")) {
+      keep = std::string(word);
+    } else {
+      paths.emplace_back(word);
+    }
+  }
+  const std::vector<std::string> corpus = Corpus(paths);
+  Driver driver(keep);
+  const auto begin = std::chrono::steady_clock::now();
+  if (seconds == 0 || !paths.empty()) {
+    for (const std::string& bytes : corpus) {
+      if (!driver.Try(bytes)) return 1;
+    }
+  }
+  for (; std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds); ++seed) {
+    std::string bytes = corpus[seed % corpus.size()];
+    // Some inputs are changed again and again.
+    for (uint64_t turn = 0; turn <= seed % 5; ++turn) {
+      bytes = onward::MutatedModel(bytes, seed * 8 + turn);
+    }
+    if (!driver.Try(bytes)) return 1;
+  }
+  std::printf("%d inputs, the next seed is %llu\n", driver.count(),
+              static_cast<unsigned long long>(seed));
+  return 0;
+}
