@@ -1,8 +1,9 @@
 // Feeds a fuzz target with mutations of small models, always the same for the same seed:
-//   import_fuzz_test [--seconds=N] [--seed=N] [--keep=FILE] [MODEL...]
-// Without models: those of tests/models and of the hostile corpus. Runs for N seconds
-// (--seconds=0: each model once, unchanged). The input at work is kept in FILE (default
-// last_input.onnx in the test's folder), so that the one which ended the process is there.
+//   import_fuzz_test [--inputs=N] [--seconds=N] [--seed=N] [--keep=FILE] [MODEL...]
+// Without models: those of tests/models and of the hostile corpus. Stops after
+// N inputs or N seconds (--seconds=0: each model once, unchanged). The input at work is kept in
+// FILE (default last_input.onnx in the test's folder), so that the one which ended the process is
+// there.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -94,7 +95,8 @@ std::vector<std::string> Corpus(const std::vector<std::string>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t seconds = 20;
+  int64_t seconds = INT32_MAX;
+  int64_t inputs = INT64_MAX;
   uint64_t seed = 1;
   const char* folder = std::getenv("TEST_TMPDIR");
   std::string keep = absl::StrCat(folder == nullptr ? "." : folder, "/last_input.onnx");
@@ -103,6 +105,8 @@ int main(int argc, char** argv) {
     absl::string_view word = argv[i];
     if (absl::ConsumePrefix(&word, "--seconds=")) {
       if (!absl::SimpleAtoi(word, &seconds)) return 2;
+    } else if (absl::ConsumePrefix(&word, "--inputs=")) {
+      if (!absl::SimpleAtoi(word, &inputs)) return 2;
     } else if (absl::ConsumePrefix(&word, "--seed=")) {
       if (!absl::SimpleAtoi(word, &seed)) return 2;
     } else if (absl::ConsumePrefix(&word, "--keep=")) {
@@ -119,7 +123,11 @@ int main(int argc, char** argv) {
       if (!driver.Try(bytes)) return 1;
     }
   }
-  for (; std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds); ++seed) {
+  const auto more = [&] {
+    return driver.count() < inputs &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds);
+  };
+  for (; more(); ++seed) {
     std::string bytes = corpus[seed % corpus.size()];
     // Some inputs are changed again and again.
     for (uint64_t turn = 0; turn <= seed % 5; ++turn) {

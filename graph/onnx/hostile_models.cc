@@ -312,6 +312,9 @@ void AddBombs(Collection* out) {
                     " (a) => (b) { c = f.f", i - 1, "(a) b = f.f", i - 1, "(c) }");
   }
   out->Text("functions that double forty times", "nodes", functions);
+  onnx::ModelProto empty = Parsed(functions);
+  empty.mutable_functions(15)->clear_node();
+  out->Raw("functions that double down to an empty one", Bytes(empty), "nodes");
   out->Text("a function that calls itself", "recursive", R"(
       <ir_version: 8, opset_import: ["" : 17, "f" : 1]>
       g (float[2, 3] x) => (float[2, 3] y) { y = f.f(x) }
