@@ -25,7 +25,7 @@ namespace onward {
 
 // The share of a device on which a kernel runs.
 struct Execution {
-  int threads = 1;  // OpenMP threads of this device, the calling one included
+  int threads = 1;  // threads of this device, the calling one included
 };
 
 // A kernel with everything bound: pointers, primitives, sizes.
