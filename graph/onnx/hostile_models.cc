@@ -231,7 +231,7 @@ void AddAttributes(Collection* out) {
     a->add_ints(0);
     a->add_ints(0);
   });
-  transpose("a permutation that is too short", "", [](auto* a) { a->add_ints(0); });
+  transpose("a permutation that is too short", "perm", [](auto* a) { a->add_ints(0); });
   transpose("an attribute of another name", "colour", [](auto* a) { a->set_name("colour"); });
   transpose("a reference to an attribute", "", [](auto* a) { a->set_ref_attr_name("perm"); });
   out->Graph("an attribute twice", "", [](onnx::GraphProto* g) {

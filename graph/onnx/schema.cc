@@ -148,6 +148,20 @@ absl::Status CheckTypes(const onnx::OpSchema& schema, const InferContext& call) 
   return absl::OkStatus();
 }
 
+// What ONNX's inference takes although it means nothing: rules and kernels rely on it.
+absl::Status CheckAttributes(const onnx::OpSchema& schema, const InferContext& call) {
+  if (schema.Name() != "Transpose" || !call.has(0) || !call.attributes().Has("perm")) {
+    return absl::OkStatus();
+  }
+  std::vector<int64_t> perm = call.attributes().Ints("perm");
+  std::sort(perm.begin(), perm.end());
+  bool fits = perm.size() == call.input(0).dims.size();
+  for (size_t i = 0; fits && i < perm.size(); ++i) fits = perm[i] == static_cast<int64_t>(i);
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("perm is no order of the ", call.input(0).dims.size(), " axes of its input"));
+}
+
 }  // namespace
 
 bool OnnxHas(absl::string_view domain, absl::string_view name) {
@@ -160,6 +174,7 @@ InferRule OnnxInference(absl::string_view domain, absl::string_view name) {
   return [schema](InferContext& call) -> absl::Status {
     RETURN_IF_ERROR(CheckArity(*schema, call));
     RETURN_IF_ERROR(CheckTypes(*schema, call));
+    RETURN_IF_ERROR(CheckAttributes(*schema, call));
     OnnxContext context(call);
     RETURN_IF_ERROR(CatchOnnx([&] { schema->GetTypeAndShapeInferenceFunction()(context); }));
     RETURN_IF_ERROR(context.Finish());
