@@ -177,7 +177,7 @@ class Search {
   // A name for a state that no other has.
   std::string Free(std::string name) {
     name = FreeStateName(graph_, std::move(name));
-    while (!taken_.insert(name).second) name = FreeStateName(graph_, name + '~');
+    while (!taken_.insert(name).second) name = FreeStateName(graph_, absl::StrCat(name, "~"));
     return name;
   }
 
