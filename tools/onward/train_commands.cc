@@ -96,7 +96,14 @@ absl::Status WriteCsv(const std::string& path,
   std::vector<int64_t> widths;
   int64_t rows = 0;
   for (const auto& [name, tensor] : outputs) {
-    rows = tensor.dims().empty() ? 0 : tensor.dims()[0];
+    const int64_t own = tensor.dims().empty() ? 0 : tensor.dims()[0];
+    if (name != outputs[0].first && own != rows) {
+      return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                              path, ": output '", name, "' has ", own, " rows, '", outputs[0].first,
+                              "' ", rows, ": write .npz, which holds both")),
+                          ExitCode::kUsage);
+    }
+    rows = own;
     widths.push_back(rows == 0 ? 0 : tensor.elements() / rows);
     for (int64_t k = 0; k < widths.back(); ++k) {
       absl::StrAppend(&text, text.empty() ? "" : ",", name);
