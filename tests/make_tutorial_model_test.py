@@ -1,6 +1,6 @@
 """Tests of tools/make_tutorial_model.py by Python alone: the bytes, decoded by a reader of its own.
 
-(tests/keras_export_test.py compares the models with Keras', where Keras is installed.)
+(tests/keras_export_test.py compares the models with Keras'.)
 """
 import contextlib
 import io
