@@ -37,7 +37,7 @@ RunConfig ConfigFor(const OnnxModel& model) {
 
 // Small enough to be run in a test?
 bool IsSmall(const Plan& plan) {
-  double bytes = static_cast<double>(plan.StateBytes() + plan.ConstantBytes());
+  double bytes = static_cast<double>(plan.StateBytes(0) + plan.ConstantBytes());
   bytes += static_cast<double>(plan.ArenaBytes(0) + plan.FeedBytes(0) + plan.OutputBytes(0));
   double operations = 0;
   for (const PlanProgram& program : plan.programs) {

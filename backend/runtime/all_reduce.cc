@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/base/shards.h"
 #include "graph/base/status_macros.h"
 
 #define ONWARD_CLONES __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
@@ -42,8 +43,9 @@ void AddInto(DataType dtype, void* a, const void* b, int64_t n) {
 
 TreeReduction::TreeReduction(DataType dtype, int64_t elements,
                              const std::vector<ShardBlock>& blocks, std::vector<void*> block_memory,
-                             std::vector<void*> outputs)
+                             std::vector<void*> outputs, bool scatter)
     : dtype_(dtype),
+      scatter_(scatter),
       elements_(elements),
       memory_(std::move(block_memory)),
       outputs_(std::move(outputs)) {
@@ -74,19 +76,16 @@ TreeReduction::TreeReduction(DataType dtype, int64_t elements,
 
 void TreeReduction::Run(int part, int parts) const {
   const int64_t size = static_cast<int64_t>(SizeOf(dtype_));
-  // Slices end at cache lines, so that parts do not share one.
-  const int64_t line = 64 / size;
-  const int64_t lines = (elements_ + line - 1) / line;
   // In pieces that stay in the first cache over all additions.
   constexpr int64_t kPieceBytes = 8192;
-  const int64_t begin = std::min(elements_, lines * part / parts * line);
-  const int64_t end = std::min(elements_, lines * (part + 1) / parts * line);
-  for (int64_t at = begin; at < end; at += kPieceBytes / size) {
-    const int64_t n = std::min(end - at, kPieceBytes / size);
+  const RowRange range = PartOfElements(elements_, size, part, parts);
+  for (int64_t at = range.begin; at < range.end; at += kPieceBytes / size) {
+    const int64_t n = std::min(range.end - at, kPieceBytes / size);
     const auto place = [&](void* base) { return static_cast<char*>(base) + at * size; };
     for (const Fold& f : folds_) AddInto(dtype_, place(memory_[f.to]), place(memory_[f.from]), n);
-    for (void* out : outputs_) {
-      if (out != memory_[0]) std::memcpy(place(out), place(memory_[0]), n * size);
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      if (outputs_[o] == memory_[0] || (scatter_ && static_cast<int>(o) != part)) continue;
+      std::memcpy(place(outputs_[o]), place(memory_[0]), n * size);
     }
   }
 }

@@ -22,9 +22,11 @@ void AddInto(DataType dtype, void* a, const void* b, int64_t elements);
 // slice of every block, so parts need no lock and give the same bits for any n.
 class TreeReduction {
  public:
-  // `blocks`: in shard order. Sums are formed in the memory of the blocks.
+  // `blocks`: in shard order. Sums are formed in the memory of the blocks. `outputs`: by
+  // device. With `scatter`, part p of as many as there are outputs gives its slice of the
+  // total (PartOfElements) to output p alone; the rest of that output is undefined.
   TreeReduction(DataType dtype, int64_t elements, const std::vector<ShardBlock>& blocks,
-                std::vector<void*> block_memory, std::vector<void*> outputs);
+                std::vector<void*> block_memory, std::vector<void*> outputs, bool scatter = false);
 
   // Part `part` of `parts`. All parts together do the reduction; REQUIRES: all
   // blocks are complete before the first part runs.
@@ -36,6 +38,7 @@ class TreeReduction {
     int from;
   };
   DataType dtype_;
+  bool scatter_;
   int64_t elements_;
   std::vector<void*> memory_;
   std::vector<void*> outputs_;

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "backend/runtime/all_reduce.h"
+#include "backend/runtime/bind.h"
 #include "backend/runtime/flush_denormals.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/lanes.h"
@@ -242,6 +243,11 @@ class Executor::Machine {
     return partials_[device][lane][slot * plan_.crossing.size() + crossing].data();
   }
 
+  // Absent where `b` is negative.
+  TensorView ViewOf(int b, int arena, int feed_set) const {
+    return b < 0 ? TensorView{} : TensorView{plan_.buffers[b].type, Memory(b, arena, feed_set)};
+  }
+
   // Where buffer `b` lies for an entry with that arena.
   void* Memory(int b, int arena, int feed_set) const {
     const PlanBuffer& buffer = plan_.buffers[b];
@@ -266,44 +272,14 @@ class Executor::Machine {
     return nullptr;
   }
 
-  const Kernel* FindKernel(const PlanStep& step) const {
-    for (const Kernel& k : kernels_) {
-      if (k.op == step.op && k.name == step.kernel) return &k;
-    }
-    return nullptr;
-  }
-
   absl::StatusOr<std::unique_ptr<BoundKernel>> BindStep(const PlanStep& step,
                                                         const PlanProgram& program, int arena,
                                                         int feed_set) {
-    const Kernel* kernel = FindKernel(step);
-    if (kernel == nullptr) {
-      return absl::InternalError(absl::StrCat("no kernel ", step.kernel, " for ", step.op));
-    }
-    KernelCall call;
-    call.op = step.op;
-    call.attributes = &step.attributes;
-    call.constants = step.constants;
-    call.threads = program.threads;
     KernelMemory memory;
-    const auto add = [&](const std::vector<int>& buffers, std::vector<const TensorType*>* types,
-                         std::vector<TensorView>* views) {
-      for (int b : buffers) {
-        types->push_back(b < 0 ? nullptr : &plan_.buffers[b].type);
-        views->push_back(b < 0 ? TensorView{}
-                               : TensorView{plan_.buffers[b].type, Memory(b, arena, feed_set)});
-      }
-    };
-    add(step.inputs, &call.inputs, &memory.inputs);
-    add(step.outputs, &call.outputs, &memory.outputs);
+    for (int b : step.inputs) memory.inputs.push_back(ViewOf(b, arena, feed_set));
+    for (int b : step.outputs) memory.outputs.push_back(ViewOf(b, arena, feed_set));
     memory.scratch = arenas_[program.device][arena].data() + step.scratch_offset;
-    Execution execution;
-    execution.threads = program.threads;
-    absl::StatusOr<std::unique_ptr<BoundKernel>> bound = kernel->prepare(call, memory, execution);
-    if (!bound.ok()) {
-      return Annotate(bound.status(), absl::StrCat(step.kernel, " for '", step.source, "'"));
-    }
-    return bound;
+    return BindKernel(kernels_, step, std::move(memory), program.threads);
   }
 
   int FeedSets(const PlanStep& step) const {
@@ -431,12 +407,14 @@ class Executor::Machine {
     std::vector<void*> memory;
     std::vector<void*> outputs;
     TensorType type;
+    bool scatter = plan_.devices.size() > 1;
     for (int d = 0; d < static_cast<int>(plan_.devices.size()); ++d) {
       for (const PlanStep& step : LastProgram(d).steps) {
         if (step.stream != PlanStep::Stream::kCollective || step.collective != number) continue;
         const PlanBuffer& in = plan_.buffers[step.inputs[k]];
         type = in.type;
         outputs.push_back(Memory(step.outputs[k], 0, 0));
+        scatter = scatter && step.scattered[k];
         if (in.space == PlanBuffer::Space::kPartial) {
           for (const ShardBlock& b : plan_.blocks) {
             if (b.device != d) continue;
@@ -450,7 +428,7 @@ class Executor::Machine {
       }
     }
     return TreeReduction(type.dtype, PaddedElements(type.dims, type.layout), blocks, memory,
-                         outputs);
+                         outputs, scatter);
   }
 
   // The sums between segments, over all shards: every lane works on its slice of each.

@@ -43,15 +43,20 @@ absl::Status StateStore::Add(const Plan& plan) {
             absl::StrCat("state '", state.name, "' is kept as ", ToString(it->second.type),
                          " but planned as ", ToString(state.type)));
       }
+      if (state.written && devices_ > 1 && state.shared != (it->second.memory.size() == 1)) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "state '", state.name, "' is kept ", state.shared ? "once a device" : "once",
+            " but planned ", state.shared ? "to be shared" : "for each device"));
+      }
       continue;
     }
     Entry entry;
     entry.type = state.type;
-    for (int d = 0; d < devices_; ++d) {
+    for (int d = 0; d < (state.shared ? 1 : devices_); ++d) {
       ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(state.type.bytes()));
       entry.memory.push_back(std::move(memory));
     }
-    bytes_ += (state.type.bytes() + 63) / 64 * 64;
+    bytes_ += (state.type.bytes() + 63) / 64 * 64 * static_cast<int64_t>(entry.memory.size());
     names_.push_back({state.name, state.kind});
     entries_.emplace(state.name, std::move(entry));
     if (state.initial != nullptr) {
@@ -65,7 +70,8 @@ absl::Status StateStore::Add(const Plan& plan) {
 }
 
 void* StateStore::data(const std::string& name, int device) const {
-  return entries_.at(name).memory[device].data();
+  const std::vector<DeviceMemory>& memory = entries_.at(name).memory;
+  return memory[memory.size() == 1 ? 0 : device].data();
 }
 
 Tensor StateStore::Read(const std::string& name) const {

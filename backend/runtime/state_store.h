@@ -23,6 +23,7 @@ class DeviceMemory {
   DeviceMemory& operator=(DeviceMemory&& o) noexcept;
   ~DeviceMemory();
   char* data() const { return data_; }
+  // Of all devices.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -30,15 +31,16 @@ class DeviceMemory {
   int64_t bytes_ = 0;
 };
 
-// Every state by its logical name: one copy per device, in the layout that the
-// first plan fixed. Not thread-safe: read and written between steps only.
+// Every state by its logical name: one copy per device, or one for all where the first
+// plan that writes it says so, in the layout that plan fixed. Not thread-safe: read and
+// written between steps only.
 class StateStore {
  public:
   explicit StateStore(int devices) : devices_(devices) {}
 
   // Makes memory for the plan's states that are not here yet and fills it with
   // their initial values. FailedPrecondition where a state is here with another
-  // type or layout.
+  // type or layout, or is written in other parts.
   absl::Status Add(const Plan& plan);
 
   // REQUIRES: added.
@@ -62,7 +64,7 @@ class StateStore {
  private:
   struct Entry {
     TensorType type;
-    std::vector<DeviceMemory> memory;  // by device
+    std::vector<DeviceMemory> memory;  // by device; a single one: shared by all
   };
   int devices_;
   int64_t bytes_ = 0;

@@ -91,7 +91,10 @@ absl::StatusOr<MemoryForecast> ForecastMemory(const RunConfig& config, const Onn
   for (int64_t size : BatchSizes(kept, whole, config.drop_last)) {
     ASSIGN_OR_RETURN(const Plan plan, walk->TrainingPlan(size));
     AddPlan(plan, &forecast);
-    forecast.states = plan.StateBytes() * static_cast<int64_t>(plan.devices.size());
+    forecast.states = 0;
+    for (size_t d = 0; d < plan.devices.size(); ++d) {
+      forecast.states += plan.StateBytes(static_cast<int>(d));
+    }
   }
   const FittedData* validation = &data.train;
   RowRange range = {kept, rows};

@@ -94,7 +94,7 @@ absl::StatusOr<Session::Stepper> Session::Make(Mode mode, const FeedBuffers& buf
 }
 
 int64_t Session::bytes() const {
-  int64_t sum = states_.bytes() * static_cast<int64_t>(walk_->options().placement.devices.size());
+  int64_t sum = states_.bytes();
   for (const auto& [key, stepper] : steppers_) sum += stepper.executor->bytes();
   return sum;
 }

@@ -18,4 +18,12 @@ std::vector<int64_t> ShardSizes(int64_t rows, int shards) {
   return sizes;
 }
 
+RowRange PartOfElements(int64_t elements, int64_t bytes_of_one, int part, int parts) {
+  constexpr int64_t kLineBytes = 64;
+  const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of_one);
+  const int64_t lines = (elements + line - 1) / line;
+  return {std::min(elements, lines * part / parts * line),
+          std::min(elements, lines * (part + 1) / parts * line)};
+}
+
 }  // namespace onward

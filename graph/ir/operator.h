@@ -115,6 +115,9 @@ struct Operator {
   bool elementwise = false;   // each output element depends on the same element of broadcast inputs
   bool random = false;        // not a function of its inputs alone until keyed
   bool collective = false;    // talks to other replicas: never removed, reordered or merged
+  // The first so many inputs and all outputs are of one type, and any range of their
+  // elements can be computed without the others; what follows are scalars. 0: not so.
+  int range_inputs = 0;
 
   // ---- The words of a block.
   Operator& Example(std::string text) {
@@ -162,6 +165,11 @@ struct Operator {
   }
   Operator& Collective() {
     collective = true;
+    return *this;
+  }
+
+  Operator& ByRanges(int inputs) {
+    range_inputs = inputs;
     return *this;
   }
 

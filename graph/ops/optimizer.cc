@@ -295,6 +295,7 @@ void AddSgd(OperatorFamily& list) {
             return Need(c, c.attributes().Float("dampening", 0) != 0, kSgd.step(), "the step");
           })
           .Operations(PerElement(5))
+          .ByRanges(2 + kSgd.moments)
           .Lower(LowerSgd));
 }
 
@@ -322,6 +323,7 @@ void AddAdam(OperatorFamily& list) {
             return Need(c, true, kAdam.step(), "the step");
           })
           .Operations(PerElement(12))
+          .ByRanges(2 + kAdam.moments)
           .Lower(LowerAdam));
 }
 
@@ -345,6 +347,7 @@ void AddRmsProp(OperatorFamily& list) {
             return Need(c, a.Int("centered", 0) != 0, 4, "the mean gradient");
           })
           .Operations(PerElement(12))
+          .ByRanges(2 + kRmsProp.moments)
           .Lower(LowerRmsProp));
 }
 
@@ -364,6 +367,7 @@ void AddAdagrad(OperatorFamily& list) {
             return Need(c, decay != 0, kAdagrad.step(), "the step");
           })
           .Operations(PerElement(8))
+          .ByRanges(2 + kAdagrad.moments)
           .Lower(LowerAdagrad));
 }
 

@@ -46,13 +46,17 @@ void AppendStep(const Plan& plan, const PlanStep& step, int number, std::string*
     absl::StrAppend(out, " #", step.collective);
   } else {
     absl::StrAppend(out, " by ", step.kernel);
+    if (step.parts > 1) absl::StrAppend(out, " part ", step.part + 1, " of ", step.parts);
   }
   const std::string attributes = ToString(step.attributes);
   if (!attributes.empty()) absl::StrAppend(out, " {", attributes, "}");
   if (!step.waits.empty()) absl::StrAppend(out, " after ", step.waits[0]);
   absl::StrAppend(out, "\n");
   for (int b : step.inputs) absl::StrAppend(out, "        < ", Where(plan, b), "\n");
-  for (int b : step.outputs) absl::StrAppend(out, "        > ", Where(plan, b), "\n");
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const bool scattered = i < step.scattered.size() && step.scattered[i];
+    absl::StrAppend(out, "        > ", Where(plan, step.outputs[i]), scattered ? " part\n" : "\n");
+  }
   if (step.scratch_bytes > 0) {
     absl::StrAppend(out, "        scratch ", step.scratch_bytes, " bytes @", step.scratch_offset,
                     "\n");
@@ -63,9 +67,9 @@ void AppendStep(const Plan& plan, const PlanStep& step, int number, std::string*
 
 int64_t Plan::ArenaBytes(int d) const { return devices[d].arena_bytes * devices[d].arenas; }
 
-int64_t Plan::StateBytes() const {
+int64_t Plan::StateBytes(int d) const {
   int64_t bytes = 0;
-  for (const PlanState& s : states) bytes += Aligned(s.type.bytes());
+  for (const PlanState& s : states) bytes += s.shared && d > 0 ? 0 : Aligned(s.type.bytes());
   return bytes;
 }
 
@@ -116,7 +120,7 @@ std::string ToText(const Plan& plan) {
   }
   for (size_t i = 0; i < plan.states.size(); ++i) {
     absl::StrAppend(&out, "state ", i, " ", plan.states[i].name, " ", ToString(plan.states[i].type),
-                    "\n");
+                    plan.states[i].shared ? " shared\n" : "\n");
   }
   for (const PlanCollective& c : plan.collectives) {
     absl::StrAppend(&out, "collective ", c.name, ": ", c.tensors, " tensors, ", c.bytes,

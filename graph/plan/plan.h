@@ -64,6 +64,13 @@ struct PlanStep {
   int collective = -1;  // number in the chain of collectives
   // Steps of this program on the other stream that must be done before.
   std::vector<int> waits;
+  // Of a step that does part `part` of `parts` of the elements (PartOfElements) of its
+  // first `range_inputs` inputs and all its outputs, the devices doing one part each.
+  int part = 0;
+  int parts = 1;
+  int range_inputs = 0;
+  // Of a collective, by output: this device reads its own part of the sum alone.
+  std::vector<bool> scattered;
 };
 
 struct PlanProgram {
@@ -135,6 +142,11 @@ struct PlanState {
   TensorType type;  // with the layout in which it is kept
   std::shared_ptr<const Tensor> initial;
   double fill = 0;
+  // One copy for all devices, which share memory, each updating its part of it
+  // (graph/plan/shared_states.h); else one per device.
+  bool shared = false;
+  // Does a step of this plan write it? What only reads takes either kind of copy.
+  bool written = false;
 };
 
 struct PlanFeed {
@@ -154,7 +166,7 @@ struct PlanOutput {
 struct Plan {
   std::vector<PlanDevice> devices;
   std::vector<PlanBuffer> buffers;
-  std::vector<PlanState> states;  // one copy per device
+  std::vector<PlanState> states;
   std::vector<std::shared_ptr<const Tensor>> constants;
   std::vector<TensorType> constant_types;  // with layout
   std::vector<PlanFeed> feeds;
@@ -172,7 +184,8 @@ struct Plan {
   // Memory that the plan takes on device `d`, in bytes, exact: arenas of all
   // lanes, states, partial sums, and feeds and outputs.
   int64_t ArenaBytes(int d) const;
-  int64_t StateBytes() const;
+  // States of one device; those that all share are counted with the first.
+  int64_t StateBytes(int d) const;
   int64_t PartialBytes(int d) const;
   // Of one of the two sets of feeds.
   int64_t FeedBytes(int d) const;

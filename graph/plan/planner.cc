@@ -35,13 +35,15 @@ struct SharedNumbers {
 class ProgramPlanner {
  public:
   ProgramPlanner(Plan* plan, const Graph& graph, int device, const DeviceShare& share,
-                 const KernelOracle& kernels, StateLayouts* layouts, SharedNumbers* numbers)
+                 const KernelOracle& kernels, StateLayouts* layouts, const SharedStates& shared,
+                 SharedNumbers* numbers)
       : plan_(plan),
         graph_(graph),
         device_(device),
         share_(share),
         kernels_(kernels),
         layouts_(layouts),
+        shared_(shared),
         numbers_(numbers) {}
 
   // `in_segments`: one of several shards of a device, up to the tail.
@@ -51,13 +53,14 @@ class ProgramPlanner {
     program_.tail = tail;
     program_.threads = share_.threads_per_lane * (tail ? share_.lanes : 1);
     FindHints();
-    for (Node* node : Schedule(graph_, share_.device)) {
+    for (Node* node : Schedule(graph_, share_.device, shared_)) {
       RETURN_IF_ERROR(node->op().collective ? AddCollective(*node) : AddNode(*node));
       planned_.insert(node);
     }
     RETURN_IF_ERROR(AddOutputs());
     RETURN_IF_ERROR(CommitStates());
     FindLifetimes();
+    MarkScattered();
     ShareMemory();
     Place();
     for (size_t i = 0; in_segments && i < program_.steps.size(); ++i) {
@@ -163,8 +166,11 @@ class ProgramPlanner {
     const auto [it, fresh] =
         numbers_->states.try_emplace(state.name, static_cast<int>(plan_->states.size()));
     if (fresh) {
-      plan_->states.push_back(
-          {state.kind, state.name, state.current->type, state.initial, state.fill});
+      plan_->states.push_back({state.kind, state.name, state.current->type, state.initial,
+                               state.fill, shared_.names.contains(state.name), false});
+    }
+    if (state.next != nullptr && state.next != state.current) {
+      plan_->states[it->second].written = true;
     }
     return it->second;
   }
@@ -264,6 +270,12 @@ class ProgramPlanner {
     step.operations = Operations(node);
     step.phase = node.phase;
     step.source = node.source;
+    if (shared_.updates.contains(&node)) {
+      step.part = device_;
+      step.parts = static_cast<int>(plan_->devices.size());
+      step.range_inputs = node.op().range_inputs;
+      step.operations /= step.parts;
+    }
     for (int i = 0; i < node.num_inputs(); ++i) {
       const Value* v = node.input(i);
       if (v == nullptr) {
@@ -394,6 +406,10 @@ class ProgramPlanner {
         slots_[next].root = current;
         continue;
       }
+      if (shared_.names.contains(state->name)) {
+        return absl::InternalError(
+            absl::StrCat("state '", state->name, "' is shared but not updated in place"));
+      }
       const bool same = slots_[next].buffer.type == slots_[current].buffer.type;
       RETURN_IF_ERROR(AddCopy(same ? "Identity" : "onward.Reorder", next, current, Phase::kUpdate));
     }
@@ -425,11 +441,15 @@ class ProgramPlanner {
   void FindLifetimes() {
     const int n = static_cast<int>(program_.steps.size());
     int last_compute = -1;
+    int last_collective = -1;
     int waited = -1;  // the latest collective that compute has waited for
     for (int i = 0; i < n; ++i) {
       PlanStep& step = program_.steps[i];
       const bool collective = step.stream == PlanStep::Stream::kCollective;
       int wait = collective ? last_compute : -1;
+      if (collective) last_collective = i;
+      // What all devices keep once is written when all have read it.
+      if (step.parts > 1 && last_collective > waited) wait = last_collective;
       for (int slot : step.inputs) {
         if (slot < 0) continue;
         const int made = slots_[slot].maker;
@@ -473,6 +493,22 @@ class ProgramPlanner {
       for (int slot : step.outputs) touch(slot);
     }
     for (const auto& [slot, crossing] : outputs_) slots_[slot].last = n;
+  }
+
+  // Sums that this device reads by its part alone.
+  void MarkScattered() {
+    absl::flat_hash_set<int> whole;  // slots that are read as a whole
+    for (const PlanStep& step : program_.steps) {
+      for (size_t i = 0; i < step.inputs.size(); ++i) {
+        if (step.parts == 1 || static_cast<int>(i) >= step.range_inputs)
+          whole.insert(step.inputs[i]);
+      }
+    }
+    for (const auto& [slot, crossing] : outputs_) whole.insert(slot);
+    for (PlanStep& step : program_.steps) {
+      if (step.stream != PlanStep::Stream::kCollective) continue;
+      for (int slot : step.outputs) step.scattered.push_back(!whole.contains(slot));
+    }
   }
 
   // An output takes over the memory of an input that nobody reads after it.
@@ -582,6 +618,7 @@ class ProgramPlanner {
   DeviceShare share_;
   const KernelOracle& kernels_;
   StateLayouts* layouts_;
+  const SharedStates& shared_;
   SharedNumbers* numbers_;
 
   PlanProgram program_;
@@ -690,6 +727,9 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
   plan.segments = 1 + static_cast<int>(plan.collectives.size());
   ListCollectives(*step.graph, &plan);
   SharedNumbers numbers;
+  std::vector<Device> devices;
+  for (const DeviceShare& share : step.devices) devices.push_back(share.device);
+  const SharedStates shared = FindSharedStates(*step.graph, devices);
   const bool split = !step.shard_graphs.empty();
   for (int d = 0; d < static_cast<int>(step.devices.size()); ++d) {
     std::vector<std::pair<int64_t, int>> program_of_size;
@@ -704,7 +744,7 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
         DeviceShare share = step.devices[d];
         const Device real = share.device;
         share.device = Device{real.kind, 0};
-        ProgramPlanner planner(&plan, *graph, d, share, kernels, layouts, &numbers);
+        ProgramPlanner planner(&plan, *graph, d, share, kernels, layouts, shared, &numbers);
         ASSIGN_OR_RETURN(PlanProgram program, planner.Run(size, false, true));
         program_of_size.emplace_back(size, static_cast<int>(plan.programs.size()));
         plan.programs.push_back(std::move(program));
@@ -720,7 +760,8 @@ absl::StatusOr<Plan> MakePlan(const ReplicatedStep& step, const KernelOracle& ke
             absl::StrCat("shards of ", shard_size, " samples meet at other places than others"));
       }
     }
-    ProgramPlanner planner(&plan, *step.graph, d, step.devices[d], kernels, layouts, &numbers);
+    ProgramPlanner planner(&plan, *step.graph, d, step.devices[d], kernels, layouts, shared,
+                           &numbers);
     ASSIGN_OR_RETURN(PlanProgram program, planner.Run(split ? -1 : size, split, false));
     const int last = static_cast<int>(plan.programs.size());
     plan.programs.push_back(std::move(program));

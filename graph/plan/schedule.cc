@@ -28,12 +28,21 @@ bool RunsOn(const Node& node, const Device& device) {
   return false;
 }
 
-std::vector<Node*> Schedule(const Graph& graph, const Device& device) {
+std::vector<Node*> Schedule(const Graph& graph, const Device& device, const SharedStates& shared) {
   // Position of a node in the graph, and the earliest place at which it may run.
   absl::flat_hash_map<const Node*, int> position;
   absl::flat_hash_map<const Node*, int> place;
   int count = 0;
-  for (Node* node : graph.nodes()) position[node] = count++;
+  const Node* last = nullptr;  // collective
+  for (Node* node : graph.nodes()) {
+    position[node] = count++;
+    if (node->op().collective) last = node;
+  }
+  int last_read = 0;
+  for (const Node* reader : shared.readers) {
+    const auto it = position.find(reader);
+    if (it != position.end()) last_read = std::max(last_read, it->second);
+  }
 
   // Which state a node's output is the next of: it must follow all who read the
   // current one, for it may overwrite it.
@@ -79,7 +88,7 @@ std::vector<Node*> Schedule(const Graph& graph, const Device& device) {
         }
       }
       if (node->op().collective) {
-        at = std::max(at, last_collective);
+        at = std::max({at, last_collective, node == last ? last_read : 0});
         last_collective = at;
       }
     }

@@ -58,7 +58,7 @@ Work WorkOf(const Plan& plan, int device) {
 nlohmann::ordered_json MemoryJson(const Plan& plan, int device) {
   return {{"device", ToString(plan.devices[device].device)},
           {"arena_bytes", plan.ArenaBytes(device)},
-          {"state_bytes", plan.StateBytes()},
+          {"state_bytes", plan.StateBytes(device)},
           {"partial_bytes", plan.PartialBytes(device)},
           {"feed_bytes", plan.FeedBytes(device)},
           {"output_bytes", plan.OutputBytes(device)},
@@ -113,7 +113,7 @@ void PrintText(const std::vector<StageSize>& stages, const Plan& plan,
       absl::StrAppendFormat(&text, "  %5d  %s\n", count, name);
     }
     absl::StrAppend(&text, "  memory: arena ", Bytes(plan.ArenaBytes(d)), ", states ",
-                    Bytes(plan.StateBytes()), ", feeds ", Bytes(plan.FeedBytes(d)),
+                    Bytes(plan.StateBytes(d)), ", feeds ", Bytes(plan.FeedBytes(d)),
                     " a set, outputs ", Bytes(plan.OutputBytes(d)));
     if (plan.PartialBytes(d) > 0) {
       absl::StrAppend(&text, ", partial sums ", Bytes(plan.PartialBytes(d)));
