@@ -8,11 +8,11 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-ONWARD = os.environ.get("ONWARD") or os.path.abspath("tools/onward/onward")
+from command_run import ONWARD, CommandCase
+
 MODEL = os.path.abspath("tests/models/keras_mlp-keras_export-train.onnx")
 CNN = os.path.abspath("tests/models/keras_cnn-keras_export-train.onnx")
 CLASSES = 10
@@ -40,21 +40,28 @@ def write_images(path, rows, seed=1):
         f.write(struct.pack(">II", 0x801, rows) + bytes(labels))
 
 
-class CommandTest(unittest.TestCase):
+def write_python_batch(path, records):
+    """CIFAR-10's records as pickle.dump(..., protocol=2) writes {"labels": [...], "data": NumPy's
+    array}."""
+    def text(word):
+        return b"X" + struct.pack("<I", len(word)) + word
+    data = text(b"".join(r[1:] for r in records).decode("latin1").encode())
+    shape = b"J" + struct.pack("<i", len(records)) + b"M" + struct.pack("<H", 3072)
+    dtype = (b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") +
+             b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb")
+    labels = b"](" + b"".join(b"K" + r[:1] for r in records) + b"e"
+    with open(path, "wb") as f:
+        f.write(b"\x80\x02}(" + text(b"labels") + labels + text(b"data") +
+                b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") +
+                b"\x87R(K\x01" + shape + b"\x86" + dtype + b"\x89c_codecs\nencode\n" + data +
+                text(b"latin1") + b"\x86Rtbu.")
+
+
+class CommandTest(CommandCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(self.folder.cleanup)
-        os.chdir(self.folder.name)
+        super().setUp()
         write_images("train", 150)
         write_images("test", 70, seed=2)
-
-    def run_onward(self, *words, code=0, env=None):
-        done = subprocess.run([ONWARD, *words], capture_output=True, text=True, timeout=120,
-                              stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        if code:
-            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-        return done.stderr if code else done.stdout
 
     def train(self, *more, code=0, epochs="3"):
         return self.run_onward(
@@ -223,10 +230,10 @@ class CommandTest(unittest.TestCase):
 
     def test_cifar_files_hold_their_labels(self):
         loss = ["--loss", "sparse_categorical_crossentropy"]
+        records = [bytes([i % CLASSES]) + noise(64, i) * 48 for i in range(32)]
         for name in ("data_batch_1.bin", "data_batch_2.bin"):
             with open(name, "wb") as f:
-                for i in range(32):
-                    f.write(bytes([i % CLASSES]) + noise(64, i) * 48)
+                f.write(b"".join(records))
         for prefix in ("", "input_layer="):
             text = self.run_onward(
                 "train", CNN, "--data", prefix + "data_batch_1.bin,data_batch_2.bin", *loss,
@@ -237,6 +244,24 @@ class CommandTest(unittest.TestCase):
         error = self.run_onward("train", MODEL, "--data", "train-images.gz", *loss, code=2)
         self.assertIn("--labels is missing", error)
         self.assertIn("CIFAR's batches", error)
+        # The Python batches of the same images say the same.
+        write_python_batch("data_batch_1", records)
+        metrics = []
+        for name in ("data_batch_1.bin", "data_batch_1"):
+            text = self.run_onward("evaluate", CNN, "--data", name, *loss, "--rescale", "1/255",
+                                   "--metrics", "accuracy")
+            self.assertIn(name + ": 'labels' is taken as the labels", text)
+            metrics.append(text.splitlines()[-1])
+            text = self.run_onward("predict", CNN, "--data", name, "--rescale", "1/255",
+                                   "--output", name + ".npy")
+            self.assertIn(name + ": 'labels' holds labels, which are not used", text)
+            self.assertNotIn("taken", text)
+        self.assertIn("accuracy", metrics[0])
+        self.assertEqual(*metrics)
+        with open("data_batch_1.npy", "rb") as a, open("data_batch_1.bin.npy", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.run_onward("train", CNN, "--data", "data_batch_1,data_batch_2.bin", *loss,
+                        "--validation-data", "data_batch_1", "--rescale", "1/255")
 
     def test_notes_are_those_of_the_command(self):
         data = ["--data", "test-images.gz", "--rescale", "1/255"]

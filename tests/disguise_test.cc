@@ -1,5 +1,6 @@
 // Results depend on what a model means, not on names, the order of nodes, or nodes that
-// do nothing: the models of tests/models in disguise train as they do without.
+// do nothing: the models of tests/models in disguise train as they do without, on batches
+// of changing size.
 #include "graph/onnx/disguise.h"
 
 #include <gtest/gtest.h>
@@ -61,6 +62,7 @@ TEST_P(DisguiseTest, TrainsAsBefore) {
   const TrainingRun& run = reference->runs[0];
   Setting setting;
   setting.steps = 3;
+  setting.batch_sizes = {reference->batch, 1, reference->batch - 3};
   const auto expected = TrainOn(*reference, run, setting);
   ASSERT_TRUE(expected.ok()) << expected.status();
   ASSERT_FALSE(expected->parameters.empty());

@@ -5,12 +5,11 @@ two. The images are those of Debian's package dataset-fashion-mnist."""
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-ONWARD = os.path.abspath("tools/onward/onward")
+from command_run import ONWARD, CommandCase
+
 MAKE_MODEL = os.path.abspath("tools/make_tutorial_model.py")
 REFERENCE = os.path.abspath("tests/reference/fashion_mnist_keras.json")
 DATA = "/usr/share/datasets/fashion-mnist/"
@@ -24,19 +23,11 @@ LINE = (
     "--output trained.onnx")
 
 
-class FashionMnistTest(unittest.TestCase):
+class FashionMnistTest(CommandCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(folder.cleanup)
-        os.chdir(folder.name)
+        super().setUp()
         for name in os.listdir(DATA):
             os.symlink(DATA + name, name)
-
-    def run_ok(self, *words):
-        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              timeout=900)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout
 
     def accuracy(self, seed, devices):
         """On the test set, after five epochs."""

@@ -7,10 +7,10 @@ import resource
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ONWARD = os.environ.get("ONWARD") or os.path.abspath("tools/onward/onward")
+from command_run import ONWARD, CommandCase
+
 MODELS = os.path.abspath("tests/models")
 MODEL = os.path.join(MODELS, "keras_mlp-keras_export-train.onnx")
 LIMIT = 40000  # bytes of a file on the full disk; the trained model has 200,000
@@ -70,25 +70,15 @@ def fill_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
-class HostileCommandTest(unittest.TestCase):
+class HostileCommandTest(CommandCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(self.folder.cleanup)
-        os.chdir(self.folder.name)
+        super().setUp()
         with open("images", "wb") as f:
             f.write(struct.pack(">IIII", 0x803, ROWS, 28, 28) + bytes(range(240)) * (ROWS * 784 // 240))
         with open("labels", "wb") as f:
             f.write(struct.pack(">II", 0x801, ROWS) + bytes(i % 10 for i in range(ROWS)))
         self.data = ["--data", "images", "--labels", "labels", "--rescale", "1/255"]
         self.loss = ["--loss", "sparse_categorical_crossentropy"]
-
-    def run_onward(self, *words, code=0, full=False):
-        done = subprocess.run([ONWARD, *words], capture_output=True, timeout=60,
-                              stdin=subprocess.DEVNULL, preexec_fn=fill_disk if full else None)
-        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        self.assertEqual(done.returncode, code, out + err)
-        self.assertEqual(len(err.splitlines()), 1 if code else 0, err)
-        return err if code else out
 
     def test_broken_models(self):
         with open(MODEL, "rb") as f:
@@ -121,6 +111,26 @@ class HostileCommandTest(unittest.TestCase):
             f.write(bytes(15))
         self.assertIn("expected 16", self.run_onward("inspect", "m.onnx", code=3))
 
+    def test_data_that_is_cut_short_while_it_trains(self):
+        rows = 90000  # more than is read as a whole
+        with open("large.npy", "wb") as f:
+            header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (90000, 28, 28), }\n"
+            f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+            f.truncate(f.tell() + rows * 784)
+        with open("labels", "wb") as f:
+            f.write(struct.pack(">II", 0x801, rows) + bytes(i % 10 for i in range(rows)))
+        with subprocess.Popen(
+                [ONWARD, "train", MODEL, "--data", "large.npy", "--labels", "labels", *self.loss,
+                 "--batch-size", "1000", "--epochs", "1000"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if line.startswith("epoch 1/"):
+                    os.truncate("large.npy", 10 << 20)
+            errors = process.stderr.read()
+            self.assertEqual(process.wait(timeout=60), 4, errors)
+        self.assertEqual(len(errors.splitlines()), 1, errors)
+        self.assertIn("large.npy: ", errors)
+
     def test_a_batch_that_stays_fixed(self):
         with open("m.onnx", "wb") as f:
             f.write(mixing_model())
@@ -149,12 +159,12 @@ class HostileCommandTest(unittest.TestCase):
                                code=3)
         self.assertIn("export again in inference form", line)
 
-    def expect_untouched(self, *words, path, code=8, full=True):
+    def expect_untouched(self, *words, path):
         """The command fails, and `path`, which was there, is as it was; nothing else is new."""
         with open(path, "wb") as f:
             f.write(b"the earlier one")
         before = sorted(os.listdir("."))
-        line = self.run_onward(*words, code=code, full=full)
+        line = self.run_onward(*words, code=8, preexec_fn=fill_disk)
         self.assertIn(path, line)
         with open(path, "rb") as f:
             self.assertEqual(f.read(), b"the earlier one")
@@ -175,7 +185,8 @@ class HostileCommandTest(unittest.TestCase):
         train = ["train", MODEL, *self.data, *self.loss, "--checkpoint-dir", "run"]
         self.run_onward(*train, "--epochs", "1")
         before = sorted(os.listdir("run"))
-        self.run_onward(*train, "--epochs", "2", "--resume", "auto", code=8, full=True)
+        self.run_onward(*train, "--epochs", "2", "--resume", "auto", code=8,
+                        preexec_fn=fill_disk)
         self.assertEqual(sorted(os.listdir("run")), before)
         # The earlier one still serves.
         self.run_onward(*train, "--epochs", "2", "--resume", "auto")

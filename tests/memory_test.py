@@ -9,7 +9,8 @@ import sys
 import tempfile
 import unittest
 
-ONWARD = os.environ.get("ONWARD") or os.path.abspath("tools/onward/onward")
+from command_run import ONWARD, CommandCase
+
 MODELS = os.path.abspath("tests/models")
 MLP = os.path.join(MODELS, "keras_mlp-keras_export-train.onnx")
 CNN = os.path.join(MODELS, "keras_cnn-keras_export-train.onnx")
@@ -42,12 +43,7 @@ def run(*words):
     return text, usage.ru_maxrss * 1024
 
 
-class MemoryTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(folder.cleanup)
-        os.chdir(folder.name)
-
+class MemoryTest(CommandCase):
     def forecast_and_peak(self, model, data, batch, *more):
         words = [model, "--data", data, "--labels", data + "-labels", "--rescale", "1/255", "--loss",
                  "sparse_categorical_crossentropy", "--optimizer", "adam", "--batch-size", str(batch),

@@ -4,33 +4,22 @@ loads in onnxruntime, and predicts there what `onward predict` predicts."""
 import glob
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.abspath("../onnxruntime"))  # third_party/onnxruntime.BUILD
 import numpy
 import onnxruntime
 
-ONWARD = os.path.abspath("tools/onward/onward")
+from command_run import ONWARD, CommandCase
+
 CHECK = os.path.abspath("tests/check_model")
 MODELS = os.path.abspath("tests/models")
 REFERENCES = sorted(glob.glob(os.path.abspath("tests/reference/training-*.json")))
 ROWS = 21  # two batches of eight and a smaller one
 
 
-class OtherRuntimeTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(folder.cleanup)
-        os.chdir(folder.name)
-
-    def run_ok(self, *words):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=300,
-                              stdin=subprocess.DEVNULL)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
+class OtherRuntimeTest(CommandCase):
     def write_data(self, reference):
         """Random inputs and labels; gives them, and how the command names the inputs."""
         random = numpy.random.default_rng(7)

@@ -147,9 +147,11 @@ absl::StatusOr<Result> TrainOn(const TrainingReference& reference, const Trainin
   Result result;
   std::vector<MetricSum> sums;
   for (int64_t step = 0; step < p.steps; ++step) {
-    FillBatch(reference, step, p.rows, setting, p.feeds, *p.buffers, p.shards);
+    const std::vector<int64_t>& sizes = setting.batch_sizes;
+    const int64_t rows = sizes.empty() ? p.rows : sizes[step % sizes.size()];
+    FillBatch(reference, step, rows, setting, p.feeds, *p.buffers, p.shards);
     if (setting.watch) setting.watch(step, true);
-    const absl::Status trained = session.Train(*p.buffers, 0, p.rows, run.learning_rate, &sums);
+    const absl::Status trained = session.Train(*p.buffers, 0, rows, run.learning_rate, &sums);
     if (setting.watch) setting.watch(step, false);
     RETURN_IF_ERROR(trained);
     result.losses.push_back(sums[0].numerator / sums[0].denominator);

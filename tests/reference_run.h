@@ -26,6 +26,8 @@ struct Setting {
   bool sync_batch_norm = false;
   int64_t steps = -1;  // -1: the reference's
   int64_t rows = -1;   // of each batch that are used; -1: all
+  // Of the steps in turn, none over `rows`; empty: all have `rows`. For TrainOn.
+  std::vector<int64_t> batch_sizes;
   double bucket_bytes = 25 << 20;
   const KernelTable* kernels = nullptr;  // null: all
   // Called before a step (begins) and after it, its batch being in place.

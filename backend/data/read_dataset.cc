@@ -156,8 +156,8 @@ class DatasetReader {
     const bool one_array = !sources[0].array.empty();
     ASSIGN_OR_RETURN(const std::string labels, LabelsWithin(files[0], one_array));
     RETURN_IF_ERROR(ReadSamples(sources, labels, &files));
-    if (!labels.empty()) RETURN_IF_ERROR(JoinAll(labels, spec_.labels_name, &files));
-    return absl::OkStatus();
+    if (labels.empty() || (spec_.labels.empty() && !spec_.want_labels)) return absl::OkStatus();
+    return JoinAll(labels, spec_.labels_name, &files);
   }
 
   absl::Status ReadSamples(const std::vector<DataSource>& sources, const std::string& labels,
@@ -198,8 +198,9 @@ class DatasetReader {
     const std::optional<int64_t> wanted = InputElements();
     if (wanted.has_value() && Elements(samples.dims()) == *wanted + 1) {
       return DataError(file.path(), ": has ", *wanted + 1, " columns, input '",
-                       spec_.inputs[0].name, "' takes ", *wanted,
-                       ": say which column holds the labels");
+                       spec_.inputs[0].name, "' takes ", *wanted, ": ",
+                       spec_.want_labels ? "say which column holds the labels"
+                                         : "leave the labels out, or call their column 'labels'");
     }
     return absl::OkStatus();
   }
@@ -269,7 +270,9 @@ class DatasetReader {
           IsInput(name)) {
         continue;
       }
-      data_.notes.push_back(absl::StrCat(file.path(), ": '", name, "' is taken as the labels"));
+      data_.notes.push_back(absl::StrCat(
+          file.path(), ": '", name,
+          spec_.want_labels ? "' is taken as the labels" : "' holds labels, which are not used"));
       return std::string(name);
     }
     return std::string();

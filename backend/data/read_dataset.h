@@ -25,6 +25,9 @@ struct DataSpec {
   // CSV also its number; -1 is the last). Default (empty): the labels that
   // `data` has by their usual names, or none.
   std::string labels;
+  // False: labels that `data` has by their usual names are left out of it, and of the
+  // result.
+  bool want_labels = true;
   // The model's inputs. Empty: unknown; then every array becomes a column.
   std::vector<InputSpec> inputs;
   // What the column of labels is called in the data set.

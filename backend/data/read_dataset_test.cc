@@ -134,8 +134,10 @@ TEST(ReadDataset, CsvWithItsLabels) {
     EXPECT_EQ(Value(*data, "labels", 1), 1);
     EXPECT_EQ(data->bytes(), 2 * 2 * 4 + 2);
   }
-  ExpectDataError(ReadDataset(Spec(csv, "", {Input("x", {2})})).status(),
-                  "say which column holds the labels");
+  DataSpec unlabelled = Spec(csv, "", {Input("x", {2})});
+  ExpectDataError(ReadDataset(unlabelled).status(), "say which column holds the labels");
+  unlabelled.want_labels = false;
+  ExpectDataError(ReadDataset(unlabelled).status(), "call their column 'labels'");
   EXPECT_EQ(ReadDataset(Spec(csv, "", {Input("x", {3})}))->columns().size(), 1u);
   // Parts of two files may narrow differently: the column holds both.
   const std::string big = WriteFile("big.csv", "a,b,kind\n1,0.1,300\n");
@@ -169,6 +171,24 @@ TEST(ReadDataset, CifarBatches) {
   trap[2] = 8;
   trap[3] = 1;
   EXPECT_TRUE(ReadDataset(Spec(WriteFile("trap.bin", trap))).ok());
+}
+
+TEST(ReadDataset, LabelsThatNobodyWantsAreLeftOut) {
+  const std::string csv = WriteFile("named.csv", "a,label,b\n0.5,1,0\n2,0,1\n");
+  const std::string bin = WriteFile("one.bin", std::string("\x03") + std::string(3072, 'a'));
+  for (DataSpec spec :
+       {Spec(csv, "", {Input("x", {2})}), Spec(bin, "", {Input("x", {3, 32, 32})})}) {
+    spec.want_labels = false;
+    const auto data = ReadDataset(spec);
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ(data->columns().size(), 1u);
+    ASSERT_EQ(data->notes.size(), 1u);
+    EXPECT_NE(data->notes[0].find("' holds labels, which are not used"), std::string::npos);
+  }
+  // Asked for by name, they are there.
+  DataSpec named = Spec(csv, "label", {Input("x", {2})});
+  named.want_labels = false;
+  EXPECT_NE(ReadDataset(named)->Find("labels"), nullptr);
 }
 
 TEST(ReadDataset, FormatsAreToldByContent) {

@@ -179,18 +179,18 @@ class Reader {
     out_->loss = RequestOf(config_);
     ASSIGN_OR_RETURN(loss_file_, OpenLoss(config_, model_));
     out_->loss_model = loss_file_.model;
-    const bool labelled = command_ != Command::kPredict &&
-                          out_->loss.kind != LossRequest::Kind::kModelOutput &&
-                          (loss_file_.model == nullptr || loss_file_.labels >= 0);
+    labelled_ = command_ != Command::kPredict &&
+                out_->loss.kind != LossRequest::Kind::kModelOutput &&
+                (loss_file_.model == nullptr || loss_file_.labels >= 0);
     ASSIGN_OR_RETURN(out_->train.data, ReadOne(config_.data, config_.labels));
     RETURN_IF_ERROR(FitInputs(&out_->train, true));
-    if (labelled) RETURN_IF_ERROR(FitLabel(&out_->train, true));
+    if (labelled_) RETURN_IF_ERROR(FitLabel(&out_->train, true));
     if (!config_.validation_data.empty()) {
       out_->validation.emplace();
       ASSIGN_OR_RETURN(out_->validation->data,
                        ReadOne(config_.validation_data, config_.validation_labels));
       RETURN_IF_ERROR(FitInputs(&*out_->validation, false));
-      if (labelled) RETURN_IF_ERROR(FitLabel(&*out_->validation, false));
+      if (labelled_) RETURN_IF_ERROR(FitLabel(&*out_->validation, false));
     }
     return std::move(out_);
   }
@@ -201,6 +201,7 @@ class Reader {
     DataSpec spec;
     spec.data = JoinFiles(data);
     spec.labels = JoinFiles(labels);
+    spec.want_labels = labelled_;
     spec.inputs = InputSpecs(config_, model_);
     spec.labels_name = kLabelsFeed;
     absl::StatusOr<Dataset> dataset = ReadDataset(spec);
@@ -321,6 +322,7 @@ class Reader {
   Command command_;
   const OnnxModel& model_;
   LossFile loss_file_;
+  bool labelled_ = false;  // the labels are read by the loss
   TensorType prediction_;
   std::unique_ptr<RunData> out_;
 };

@@ -34,21 +34,63 @@ void ForgetInitializerInputs(onnx::ModelProto* model) {
   if (model->ir_version() < kCanonicalIr) model->set_ir_version(kCanonicalIr);
 }
 
-// An operator of no opset is told with advice: the checker only names it.
-absl::Status CheckOperators(const onnx::GraphProto& graph) {
-  for (const onnx::NodeProto& node : graph.node()) {
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.has_g()) RETURN_IF_ERROR(CheckOperators(attribute.g()));
+// An operator that the file's opset does not have is told with advice: the checker only
+// names it. Functions of the file may be called like one.
+class OperatorCheck {
+ public:
+  OperatorCheck(const onnx::ModelProto& model, int opset) : model_(model), opset_(opset) {
+    for (const onnx::FunctionProto& f : model.functions()) {
+      if (IsOwn(f.domain())) functions_.insert(f.name());
     }
-    const bool own = node.domain().empty() || node.domain() == "ai.onnx";
-    if (!own || onnx::OpSchemaRegistry::Schema(node.op_type(), INT_MAX, "") != nullptr) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("node '", node.name(), "': ONNX has no operator ", node.op_type(),
-                     "; the exporter wrote something that only it understands: export again in "
-                     "inference form, or without that layer"));
   }
-  return absl::OkStatus();
-}
+
+  absl::Status Check() const {
+    RETURN_IF_ERROR(Check(model_.graph().node(), opset_));
+    for (const onnx::FunctionProto& f : model_.functions()) {
+      int opset = opset_;
+      for (const auto& import : f.opset_import()) {
+        if (IsOwn(import.domain())) opset = static_cast<int>(import.version());
+      }
+      RETURN_IF_ERROR(Annotate(Check(f.node(), opset), absl::StrCat("function '", f.name(), "'")));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static bool IsOwn(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+  absl::Status Check(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                     int opset) const {
+    for (const onnx::NodeProto& node : nodes) {
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) RETURN_IF_ERROR(Check(attribute.g().node(), opset));
+        for (const auto& g : attribute.graphs()) RETURN_IF_ERROR(Check(g.node(), opset));
+      }
+      RETURN_IF_ERROR(Check(node, opset));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Check(const onnx::NodeProto& node, int opset) const {
+    const std::string& op = node.op_type();
+    if (!IsOwn(node.domain()) || functions_.contains(op)) return absl::OkStatus();
+    if (onnx::OpSchemaRegistry::Schema(op, opset, "") != nullptr) return absl::OkStatus();
+    const onnx::OpSchema* newest = onnx::OpSchemaRegistry::Schema(op, INT_MAX, "");
+    if (newest == nullptr) {
+      return absl::UnimplementedError(
+          absl::StrCat("node '", node.name(), "': ONNX has no operator ", op,
+                       "; the exporter wrote something that only it understands: export again in "
+                       "inference form, or without that layer"));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("node '", node.name(), "': ", op, " is no operator of opset ", opset,
+                     ", which the file says it is of; export again with a newer opset"));
+  }
+
+  const onnx::ModelProto& model_;
+  int opset_;
+  absl::flat_hash_set<std::string> functions_;  // of ONNX's own domain
+};
 
 // What the checker leaves out: names used twice, and nodes that read what comes
 // later, are its business; that every name is read after it is made is BuildGraph's.
@@ -150,7 +192,7 @@ absl::Status CheckModel(onnx::ModelProto model) {
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model) {
   auto out = std::make_unique<onnx::ModelProto>(model);
   const int opset = Normalize(out.get());
-  if (out->functions_size() == 0) RETURN_IF_ERROR(CheckOperators(out->graph()));
+  RETURN_IF_ERROR(OperatorCheck(*out, opset).Check());
   RETURN_IF_ERROR(Check(*out));
   if (out->functions_size() > 0) {
     RETURN_IF_ERROR(Growth(*out).Check(*out));

@@ -241,6 +241,23 @@ void AddAttributes(Collection* out) {
       a->set_type(onnx::AttributeProto::INT);
     }
   });
+  out->Graph("a sparse constant", "sparse constants are not supported", [](onnx::GraphProto* g) {
+    onnx::NodeProto* node = g->add_node();
+    node->set_op_type("Constant");
+    node->add_output("c");
+    onnx::AttributeProto* a = node->add_attribute();
+    a->set_name("sparse_value");
+    a->set_type(onnx::AttributeProto::SPARSE_TENSOR);
+    onnx::SparseTensorProto* sparse = a->mutable_sparse_tensor();
+    sparse->add_dims(4);
+    sparse->mutable_values()->set_name("v");
+    sparse->mutable_values()->set_data_type(onnx::TensorProto::FLOAT);
+    sparse->mutable_values()->add_dims(1);
+    sparse->mutable_values()->add_float_data(2);
+    sparse->mutable_indices()->set_data_type(onnx::TensorProto::INT64);
+    sparse->mutable_indices()->add_dims(1);
+    sparse->mutable_indices()->add_int64_data(3);
+  });
   out->Text("a convolution with a stride of 0", "strides", R"(
       <ir_version: 8, opset_import: ["" : 17]>
       g (float[1, 1, 5, 5] x, float[1, 1, 3, 3] w) => (float[1, 1, 3, 3] y)
@@ -328,6 +345,11 @@ void AddBombs(Collection* out) {
       <ir_version: 8, opset_import: ["" : 17, "f" : 1]>
       g (float[2, 3] x) => (float[2, 3] y) { y = f.f(x) }
       <opset_import: ["" : 17], domain: "f"> f (a) => (b) { b = Frob(a) })");
+  out->Text("a function that is called with an attribute of the wrong type", "perm", R"(
+      <ir_version: 8, opset_import: ["" : 17, "f" : 1]>
+      g (float[2, 3] x) => (float[3, 2] y) { y = f.f <perm = 1.5> (x) }
+      <opset_import: ["" : 17], domain: "f"> f <perm> (a) => (b)
+      { b = Transpose <perm: ints = @perm> (a) })");
   for (const int depth : {5, 30, 60, 2000}) {
     out->Graph(absl::StrCat(depth, " subgraphs in one another"), "", [&](onnx::GraphProto* g) {
       for (int i = 0; i < depth; ++i) {
@@ -362,6 +384,13 @@ void AddVersions(Collection* out) {
     out->Edit(absl::StrCat("opset ", version), absl::StrCat("opset ", version),
               [&](auto* m) { m->mutable_opset_import(0)->set_version(version); });
   }
+  out->Text("a Scan with the batch axis of opset 8", "Scan of opset 8 is not supported", R"(
+      <ir_version: 8, opset_import: ["" : 8]>
+      g (float[2] s, float[2, 3, 2] x) => (float[1, 2] z, float[1, 3, 2] y)
+      { z, y = Scan <num_scan_inputs = 1, body = b (float[2] i, float[2] e) =>
+          (float[2] o, float[2] p) { o = Add(i, e) p = Identity(o) }> ("", s, x) })");
+  out->Edit("an operator that came later", "Gelu is no operator of opset 17",
+            [](auto* m) { m->mutable_graph()->mutable_node(1)->set_op_type("Gelu"); });
   out->Edit("no opset", "opset", [](auto* m) { m->clear_opset_import(); });
   out->Edit("two opsets", "opset", [](auto* m) { m->add_opset_import()->set_version(13); });
   for (const int64_t version : {int64_t{0}, int64_t{-3}, int64_t{99}, INT64_MAX}) {
@@ -387,9 +416,10 @@ std::vector<HostileModel> HostileModels() {
 }
 
 std::string ModelWithExternalData(const std::string& location, const std::string& offset,
-                                  const std::string& length) {
+                                  const std::string& length, int64_t rows) {
   onnx::ModelProto model = Sound();
   onnx::TensorProto* t = model.mutable_graph()->mutable_initializer(0);
+  SetDims(t, {rows, 3});
   t->clear_float_data();
   t->set_data_location(onnx::TensorProto::EXTERNAL);
   const auto add = [&](const char* key, const std::string& value) {
@@ -401,6 +431,15 @@ std::string ModelWithExternalData(const std::string& location, const std::string
   add("location", location);
   add("offset", offset);
   add("length", length);
+  return Bytes(model);
+}
+
+std::string ModelOfRows(int64_t rows) {
+  onnx::ModelProto model = Sound();
+  onnx::TensorProto* t = model.mutable_graph()->mutable_initializer(0);
+  SetDims(t, {rows, 3});
+  t->clear_float_data();
+  t->set_raw_data(std::string(static_cast<size_t>(rows) * 3 * sizeof(float), 'w'));
   return Bytes(model);
 }
 

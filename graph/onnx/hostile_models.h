@@ -21,10 +21,12 @@ std::string SoundModel();
 // One thing is wrong in each.
 std::vector<HostileModel> HostileModels();
 
-// Whose initializer 'w' (float32[4, 3]) lies outside the file, where these entries say;
-// an empty one is left out.
+// Whose initializer 'w' (float32[rows, 3]) lies outside the file, where these entries say;
+// an empty one is left out. It loads; only with four rows it fits its node.
 std::string ModelWithExternalData(const std::string& location, const std::string& offset,
-                                  const std::string& length);
+                                  const std::string& length, int64_t rows = 4);
+// The same with 'w' in the file.
+std::string ModelOfRows(int64_t rows);
 
 // `bytes` changed in a few places that `seed` picks: fields set, removed, repeated and
 // exchanged where the bytes are a model, else bytes flipped, cut and inserted. The same

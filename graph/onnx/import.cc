@@ -1,7 +1,6 @@
 #include "graph/onnx/import.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -136,7 +135,14 @@ absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t
   int64_t done = 0;
   while (done < bytes) {
     const ssize_t n = pread(fd, static_cast<char*>(data) + done, bytes - done, offset + done);
-    if (n <= 0) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int error = errno;
+      close(fd);
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path, "' cannot be read: ", std::strerror(error)));
+    }
+    if (n == 0) {
       close(fd);
       return absl::InvalidArgumentError(
           absl::StrCat("'", path, "' ends at byte ", offset + done, ", expected ", offset + bytes));

@@ -9,8 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "backend/runtime/interpreter.h"
 #include "graph/base/errors.h"
+#include "graph/base/status_macros.h"
 #include "graph/ops/operators.h"
 #include "graph/passes/autodiff.h"
+#include "graph/passes/restore_biases.h"
 #include "graph/passes/training_mode.h"
 #include "kernels/kernel.h"
 #include "tools/onward/output_types.h"
@@ -20,8 +22,11 @@ namespace {
 
 class Examiner {
  public:
-  Examiner(const OnnxModel& model, const ParameterOptions& options)
-      : model_(model), options_(options), evaluator_(&StandardOperators(), &CpuKernels()) {}
+  Examiner(const OnnxModel& model, const ParameterOptions& options, bool restore_biases)
+      : model_(model),
+        options_(options),
+        restore_biases_(restore_biases),
+        evaluator_(&StandardOperators(), &CpuKernels()) {}
 
   absl::StatusOr<Inspection> Run() {
     LookAtOperators();
@@ -79,9 +84,12 @@ class Examiner {
   }
 
   absl::Status LookAtParameters() {
-    auto built = BuildWithTrialSizes(model_, &evaluator_);
-    if (!built.ok()) return built.status();
-    const std::unique_ptr<Graph> graph = *std::move(built);
+    ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, BuildWithTrialSizes(model_, &evaluator_));
+    RETURN_IF_ERROR(LookAtBiases(graph.get()));
+    // Biases that are only told of are no parameters.
+    if (!restore_biases_) {
+      ASSIGN_OR_RETURN(graph, BuildWithTrialSizes(model_, &evaluator_));
+    }
     absl::flat_hash_map<std::string, TensorType> types;
     for (const auto& constant : graph->constants()) types[constant->name] = constant->type;
     const auto mode = ToTrainingMode(graph.get(), StandardOperators(), {});
@@ -117,9 +125,31 @@ class Examiner {
     return AppendGradients(graph.get(), StandardOperators(), seeds, targets).status();
   }
 
+  // Adds those that are missing.
+  absl::Status LookAtBiases(Graph* graph) {
+    ASSIGN_OR_RETURN(const std::vector<DroppedBias> biases,
+                     RestoreBiases(graph, StandardOperators()));
+    if (biases.empty()) return absl::OkStatus();
+    std::vector<std::string> names;
+    for (const DroppedBias& bias : biases) names.push_back(bias.name);
+    found_.remarks.push_back(absl::StrCat(
+        biases.size() == 1 ? "1 layer has" : absl::StrCat(biases.size(), " layers have"),
+        " no bias: if the model had one there, it was all zero and the exporter dropped it",
+        restore_biases_ ? "; --restore-biases gives back " : " (--restore-biases gives back ",
+        Shown(names), restore_biases_ ? "" : ")"));
+    return absl::OkStatus();
+  }
+
+  // The first of them, for a line.
+  static std::string Shown(std::vector<std::string> names) {
+    constexpr size_t kShown = 6;
+    const bool more = names.size() > kShown;
+    if (more) names.resize(kShown);
+    return absl::StrCat(absl::StrJoin(names, ", "), more ? ", ..." : "");
+  }
+
   // PyTorch's exporter writes which parameters the model had.
   void LookAtSignature() {
-    constexpr size_t kShown = 6;
     const std::vector<std::string> had = model_.SignatureParameters();
     absl::flat_hash_set<std::string> names(taken_.begin(), taken_.end());
     for (const auto& [name, tensor] : model_.initializers()) names.insert(name);
@@ -128,14 +158,11 @@ class Examiner {
       if (!names.contains(name)) lost.push_back(name);
     }
     if (lost.empty()) return;
-    const size_t count = lost.size();
-    if (count > kShown) lost.resize(kShown);
     found_.remarks.push_back(absl::StrCat(
-        count, " of the ", had.size(),
+        lost.size(), " of the ", had.size(),
         " parameters that the model had are not in the file under their names: folded into "
         "others, merged with equal ones, dropped because they were zero, or renamed: ",
-        absl::StrJoin(lost, ", "), count > kShown ? ", ..." : "",
-        " (export with optimize=False keeps them)"));
+        Shown(lost), " (export with optimize=False keeps them)"));
   }
 
   // Two initializers that are equal, or one is the other transposed, may have been tied.
@@ -198,6 +225,7 @@ class Examiner {
 
   const OnnxModel& model_;
   const ParameterOptions& options_;
+  bool restore_biases_;
   Interpreter evaluator_;
   Inspection found_;
   absl::flat_hash_set<std::string> taken_;
@@ -205,8 +233,9 @@ class Examiner {
 
 }  // namespace
 
-absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options) {
-  return Examiner(model, options).Run();
+absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options,
+                                   bool restore_biases) {
+  return Examiner(model, options, restore_biases).Run();
 }
 
 int64_t ElementsOf(const Inspection::NamedTypes& types) {

@@ -29,8 +29,10 @@ struct Inspection {
   std::vector<std::string> remarks;
 };
 
-// InvalidArgument (kUsage) where a pattern matches no parameter.
-absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options);
+// `restore_biases`: as training with --restore-biases takes it, with the biases that are
+// missing. InvalidArgument (kUsage) where a pattern matches no parameter.
+absl::StatusOr<Inspection> Examine(const OnnxModel& model, const ParameterOptions& options,
+                                   bool restore_biases = false);
 
 // Elements of all of them.
 int64_t ElementsOf(const Inspection::NamedTypes& types);

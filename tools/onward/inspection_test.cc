@@ -12,13 +12,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Inspection Look(const std::string& graph) {
+Inspection Look(const std::string& graph, bool restore_biases = false) {
   const auto bytes =
       ModelFromText("<ir_version: 10, opset_import: [\"\" : 21, \"com.other\" : 1]> " + graph);
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   auto model = OnnxModel::FromBytes(*bytes, "test");
   EXPECT_TRUE(model.ok()) << model.status();
-  auto found = Examine(**model, {});
+  auto found = Examine(**model, {}, restore_biases);
   EXPECT_TRUE(found.ok()) << found.status();
   return *std::move(found);
 }
@@ -73,6 +73,22 @@ TEST(Inspection, SaysWhyTheOthersDoNotTrain) {
   EXPECT_THAT(found.why_not.at("to"), HasSubstr("not floating-point"));
   EXPECT_THAT(found.why_not.at("idle"), HasSubstr("nothing reads it"));
   EXPECT_THAT(found.why_not.at("limit"), HasSubstr("does not depend on it"));
+}
+
+TEST(Inspection, BiasesThatAreMissingAreTold) {
+  const std::string text =
+      "g (float[N, 2] x) => (float[N, 2] y) <float[2, 2] v = {1, 2, 3, 4}, float[2, 2] w = "
+      "{5, 6, 7, 8}, float[2] b = {1, 2}> { a = MatMul (x, v) c = Relu (a) d = MatMul (c, w) "
+      "y = Add (d, b) }";
+  const Inspection told = Look(text);
+  EXPECT_THAT(told.remarks,
+              ::testing::Contains(
+                  HasSubstr("1 layer has no bias: if the model had one there, it was all zero "
+                            "and the exporter dropped it (--restore-biases gives back a.bias)")));
+  EXPECT_THAT(NamesOf(told.parameters), ElementsAre("v", "w", "b"));
+  const Inspection restored = Look(text, /*restore_biases=*/true);
+  EXPECT_THAT(NamesOf(restored.parameters),
+              ::testing::UnorderedElementsAre("v", "a.bias", "w", "b"));
 }
 
 TEST(Inspection, EqualAndTransposedInitializersAreTold) {
