@@ -158,6 +158,52 @@ void AddNormalisations(Forms* forms) {
              "refused: deprecated");
 }
 
+// Resize had one way of finding coordinates below opset 11; Upsample never another.
+void AddImages(Forms* forms) {
+  const std::string head = "g (float[1, 1, 2, 3] x) => (float[1, 1, 4, 6] y) ";
+  for (const char* mode : {"nearest", "linear"}) {
+    const std::string means = absl::StrCat(
+        head, "{ s = Constant <value_ints = [1, 1, 4, 6]> () y = Resize <mode = \"", mode,
+        "\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> "
+        "(x, , , s) }");
+    const std::string scales = "{ s = Constant <value = float[4] {1.0, 1.0, 2.0, 2.0}> () y = ";
+    forms->Add("Upsample", {7},
+               absl::StrCat(head, "{ y = Upsample <mode = \"", mode,
+                            "\", scales = [1.0, 1.0, 2.0, 2.0]> (x) }"),
+               means);
+    forms->Add("Upsample", {9},
+               absl::StrCat(head, scales, "Upsample <mode = \"", mode, "\"> (x, s) }"), means);
+    forms->Add("Resize", {10},
+               absl::StrCat(head, scales, "Resize <mode = \"", mode, "\"> (x, s) }"), means);
+  }
+  // Its region was required, and is read for one mode only.
+  for (const char* attributes :
+       {"", "<mode = \"linear\">", "<mode = \"cubic\", exclude_outside = 1>",
+        "<mode = \"nearest\", coordinate_transformation_mode = \"tf_half_pixel_for_nn\">"}) {
+    const std::string scales = "s = Constant <value = float[4] {1.0, 1.0, 2.0, 2.0}> () ";
+    forms->Add("Resize", {11},
+               absl::StrCat(head, "{ r = Constant <value = float[0] {}> () ", scales, "y = Resize ",
+                            attributes, " (x, r, s) }"),
+               absl::StrCat(head, "{ ", scales, "y = Resize ", attributes, " (x, , s) }"));
+  }
+  // Its modes had other names.
+  for (const char* mode : {"linear", "cubic", "nearest"}) {
+    const std::string was = mode == std::string("nearest") ? mode : absl::StrCat("bi", mode);
+    const auto call = [](const std::string& name) {
+      return absl::StrCat(
+          "g (float[1, 1, 3, 3] x, float[1, 2, 2, 2] grid) => (float[1, 1, 2, 2] y) "
+          "{ y = GridSample <mode = \"",
+          name, "\"> (x, grid) }");
+    };
+    forms->Add("GridSample", {16}, call(was), call(mode));
+  }
+  forms->Add("GridSample", {16},
+             "g (float[1, 1, 3, 3] x, float[1, 2, 2, 2] grid) => (float[1, 1, 2, 2] y) "
+             "{ y = GridSample(x, grid) }",
+             "g (float[1, 1, 3, 3] x, float[1, 2, 2, 2] grid) => (float[1, 1, 2, 2] y) "
+             "{ y = GridSample(x, grid) }");
+}
+
 }  // namespace
 
 const std::vector<OldForm>& OldForms() {
@@ -168,6 +214,7 @@ const std::vector<OldForm>& OldForms() {
     AddElementwise(&forms);
     AddSoftmax(&forms);
     AddNormalisations(&forms);
+    AddImages(&forms);
     return new std::vector<OldForm>(std::move(forms.list));
   }();
   return *list;

@@ -1,10 +1,11 @@
 // Numbers that the generated suite cannot express: ties, zeros, infinities, what
 // overflows, indices that repeat or are out of range, conversions. Every case runs
 // with the reference loops and with the best kernels.
+#include "tests/operator_values.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,6 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
-#include "graph/onnx/text.h"
 #include "graph/ops/operators.h"
 #include "graph/passes/autodiff.h"
 #include "graph/passes/sample_axis.h"
@@ -20,99 +20,8 @@
 namespace onward {
 namespace {
 
-using Numbers = std::vector<double>;
-
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
-
-absl::StatusOr<std::unique_ptr<Graph>> Parse(const std::string& text) {
-  static Interpreter folding(&StandardOperators(), &CpuKernels());
-  return ParseGraph(text, StandardOperators(), &folding);
-}
-
-// Numbers of any type in the extents of an input.
-Tensor FeedOf(const Value& input, const Numbers& numbers) {
-  EXPECT_EQ(Elements(input.dims()), static_cast<int64_t>(numbers.size())) << input.name;
-  Tensor t(input.dtype(), input.dims());
-  for (int64_t i = 0; i < t.elements(); ++i) {
-    const Tensor one = Tensor::Full(input.dtype(), {}, numbers[i]);
-    std::memcpy(static_cast<char*>(t.data()) + i * one.bytes(), one.data(), one.bytes());
-  }
-  return t;
-}
-
-absl::StatusOr<std::vector<Numbers>> RunWith(KernelRows choice, const Graph& graph,
-                                             const std::vector<Numbers>& feeds) {
-  std::vector<Tensor> tensors;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    tensors.push_back(FeedOf(*graph.inputs()[i], feeds[i]));
-  }
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& t : tensors) pointers.push_back(&t);
-  Interpreter interpreter(&StandardOperators(), &CpuKernels(), choice);
-  ASSIGN_OR_RETURN(const std::vector<Tensor> results, interpreter.Run(graph, pointers));
-  std::vector<Numbers> out;
-  for (const Tensor& t : results) {
-    out.emplace_back();
-    for (int64_t i = 0; i < t.elements(); ++i) out.back().push_back(t.At(i));
-  }
-  return out;
-}
-
-void ExpectNumbers(const Numbers& actual, const Numbers& expected, const std::string& where) {
-  ASSERT_EQ(actual.size(), expected.size()) << where;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    if (std::isnan(expected[i])) {
-      EXPECT_TRUE(std::isnan(actual[i])) << where << "\n element " << i << ": " << actual[i];
-    } else if (std::isinf(expected[i])) {
-      EXPECT_EQ(actual[i], expected[i]) << where << "\n element " << i;
-    } else {
-      EXPECT_NEAR(actual[i], expected[i], 1e-6 * std::max(1.0, std::fabs(expected[i])))
-          << where << "\n element " << i;
-    }
-  }
-}
-
-// The first output of `text` for the given inputs.
-void ExpectOutput(const std::string& text, const std::vector<Numbers>& feeds,
-                  const Numbers& expected) {
-  for (KernelRows choice : {KernelRows::kReference, KernelRows::kBest}) {
-    auto graph = Parse(text);
-    ASSERT_TRUE(graph.ok()) << text << "\n" << graph.status();
-    auto results = RunWith(choice, **graph, feeds);
-    ASSERT_TRUE(results.ok()) << text << "\n" << results.status();
-    ExpectNumbers((*results)[0], expected, text);
-  }
-}
-
-// The gradients of sum(first output * dy) for all floating inputs, in order.
-void ExpectGradients(const std::string& text, const std::vector<Numbers>& feeds, const Numbers& dy,
-                     const std::vector<Numbers>& expected) {
-  for (KernelRows choice : {KernelRows::kReference, KernelRows::kBest}) {
-    auto graph = Parse(text);
-    ASSERT_TRUE(graph.ok()) << text << "\n" << graph.status();
-    std::vector<Value*> targets;
-    for (const auto& input : (*graph)->inputs()) {
-      if (IsFloating(input->dtype())) targets.push_back(input.get());
-    }
-    Builder builder(graph->get(), &StandardOperators());
-    Expr y = builder.Op("Identity", {builder.Wrap((*graph)->outputs()[0].value)});
-    const GradientSeed seed{y.value(), builder.Constant(FeedOf(*y.value(), dy)).value()};
-    auto gradients = AppendGradients(graph->get(), StandardOperators(), {seed}, targets);
-    ASSERT_TRUE(gradients.ok()) << text << "\n" << gradients.status();
-    const size_t first = (*graph)->outputs().size();
-    for (Value* gradient : *gradients) {
-      ASSERT_NE(gradient, nullptr) << text;
-      (*graph)->AddOutput("d", gradient);
-    }
-    auto results = RunWith(choice, **graph, feeds);
-    ASSERT_TRUE(results.ok()) << text << "\n" << results.status();
-    for (size_t i = 0; i < expected.size(); ++i) {
-      ExpectNumbers((*results)[first + i], expected[i],
-                    absl::StrCat("gradient of ", targets[i]->name, " in ", text));
-    }
-  }
-}
 
 TEST(OperatorValues, TiesShareOneUnitOfGradient) {
   ExpectGradients("g (float[3] a, float[3] b) => (float[3] y) { y = Max(a, b) }",
@@ -238,7 +147,7 @@ TEST(OperatorValues, IntegersAndConversions) {
 
 // No conversion of a real is undefined behaviour: out of range the bound, NaN is 0.
 TEST(OperatorValues, ReferenceCastSaturates) {
-  auto graph = Parse("g (float[5] x) => (int32[5] y) { y = Cast<to = 6>(x) }");
+  auto graph = ParseFolded("g (float[5] x) => (int32[5] y) { y = Cast<to = 6>(x) }");
   ASSERT_TRUE(graph.ok()) << graph.status();
   auto results = RunWith(KernelRows::kReference, **graph, {{1e20, -1e20, kNan, kInf, -kInf}});
   ASSERT_TRUE(results.ok()) << results.status();
@@ -247,7 +156,8 @@ TEST(OperatorValues, ReferenceCastSaturates) {
 }
 
 TEST(OperatorValues, NoGradientPassesAnInteger) {
-  auto graph = Parse("g (float[2] x) => (float[2] y) { i = Cast<to = 7>(x) y = Cast<to = 1>(i) }");
+  auto graph =
+      ParseFolded("g (float[2] x) => (float[2] y) { i = Cast<to = 7>(x) y = Cast<to = 1>(i) }");
   ASSERT_TRUE(graph.ok()) << graph.status();
   Value* y = (*graph)->outputs()[0].value;
   Builder builder(graph->get(), &StandardOperators());
@@ -341,7 +251,7 @@ TEST(OperatorValues, IndicesOutOfRangeAreErrorsOfData) {
         "{ a = Constant<value_ints = [-1]>() j = Unsqueeze(i, a) y = GatherND(data, j) }",
         "g (float[3] data, int64[2] i) => (float[3] y) "
         "{ u = Constant<value_floats = [1.0, 2.0]>() y = ScatterElements(data, i, u) }"}) {
-    auto graph = Parse(text);
+    auto graph = ParseFolded(text);
     ASSERT_TRUE(graph.ok()) << text << "\n" << graph.status();
     for (double wrong : {3.0, -4.0}) {
       const auto results = RunWith(KernelRows::kBest, **graph, {{1, 2, 3}, {0, wrong}});
@@ -417,7 +327,7 @@ TEST(OperatorValues, ReshapeMayStayInItsMemory) {
 // ---- Where the samples lie.
 
 SampleAxis AxisOfOutput(const std::string& text) {
-  auto graph = Parse(text);
+  auto graph = ParseFolded(text);
   EXPECT_TRUE(graph.ok()) << text << "\n" << graph.status();
   if (!graph.ok()) return SampleAxis::None();
   const SampleAxes axes = FindSampleAxes(**graph);

@@ -1,9 +1,12 @@
 // Reading and writing at indices. Indices may be negative (from the end) and may
 // repeat: gradients of what is read twice add.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/ir/graph.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -108,8 +111,68 @@ void AddGather(OperatorFamily& list) {
           .Samples(SamplesMixed));
 }
 
+// The first len entries of each sequence in reverse order, the rest as they are:
+//   y[b, t] = x[b, t < len[b] ? len[b] - 1 - t : t]
+absl::Status LowerReverseSequence(LowerContext& l) {
+  Builder& b = l.b();
+  const Dims dims = l.x(0).dims();
+  const int64_t time = l.attributes().Int("time_axis", 0);
+  const int64_t samples = dims[1 - time], steps = dims[time];
+  // Sequences first.
+  std::vector<int64_t> order = Iota(l.x(0).rank());
+  if (time == 0) std::swap(order[0], order[1]);
+  Expr t = b.Reshape(b.Ints(Iota(steps)), {1, steps});
+  Expr len = b.Reshape(l.x(1), {samples, 1});
+  Expr places = b.Where(b.Op("Less", {t, len}), len - 1 - t, t);
+  Expr y = b.Op("GatherND", {b.Transpose(l.x(0), order), b.Reshape(places, {samples, steps, 1})},
+                {{"batch_dims", int64_t{1}}});
+  l.y(0, b.Transpose(y, order));
+  return absl::OkStatus();
+}
+
+absl::Status CheckReverseSequence(InferContext& c) {
+  const int64_t time = c.attributes().Int("time_axis", 0);
+  const int64_t batch = c.attributes().Int("batch_axis", 1);
+  if (time < 0 || time > 1 || batch != 1 - time) {
+    return absl::InvalidArgumentError(absl::StrCat("time_axis is ", time, ", batch_axis ", batch,
+                                                   "; expected 0 and 1, or 1 and 0"));
+  }
+  const Dims &x = c.input(0).dims, &len = c.input(1).dims;
+  if (len == Dims{x[batch]}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sequence_lens is ", ToString(len), ", expected [", x[batch], "]"));
+}
+
+Operator ReverseSequence() {
+  return Operator("", "ReverseSequence")
+      .Example(
+          "g (float[4, 3, 2] x) => (float[4, 3, 2] y) "
+          "{ n = Constant<value_ints = [4, 1, 0]>() y = ReverseSequence(x, n) }")
+      .Example(
+          "g (float[3, 4] x, int64[3] labels_n) => (float[3, 4] y) "
+          "{ y = ReverseSequence<time_axis = 1, batch_axis = 0>(x, labels_n) }")
+      .Example(
+          "g (int64[2, 1] signed_x, int64[1] labels_n) => (int64[2, 1] y) "
+          "{ y = ReverseSequence<time_axis = 0, batch_axis = 1>(signed_x, labels_n) }")
+      .Infer(OnnxInferenceAnd("ReverseSequence", CheckReverseSequence))
+      .AlwaysLower(LowerReverseSequence)
+      .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int) {
+        const int64_t time = node.attributes.Int("time_axis", 0);
+        if (inputs[1].kind == SampleAxis::Kind::kNone) {
+          return SamplesUnless(inputs[0], inputs[0].axis == time);
+        }
+        const bool together =
+            inputs[1] == SampleAxis::Axis(0, inputs[0].inner) &&
+            inputs[0] == SampleAxis::Axis(static_cast<int>(1 - time), inputs[0].inner);
+        return together ? inputs[0] : SampleAxis::Mixed();
+      });
+}
+
 }  // namespace
 
-void AddIndexOperators(OperatorFamily& list) { AddGather(list); }
+void AddIndexOperators(OperatorFamily& list) {
+  AddGather(list);
+  list.push_back(ReverseSequence());
+}
 
 }  // namespace onward

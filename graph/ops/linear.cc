@@ -1,4 +1,4 @@
-// Matrix products.
+// Matrix products and determinants.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -287,12 +288,62 @@ Operator FusedMatMul() {
       .Samples(MatMulSamples);
 }
 
+// y = det(x);  dx[i, j] = dy * (-1)^(i + j) * det(x without row i and column j), which
+// holds for singular matrices too, where y * inverse(x)' does not
+absl::Status DetGradient(GradientContext& g) {
+  Builder& b = g.b();
+  const Dims x = g.x().dims(), y = g.y().dims();
+  const int64_t n = x.back(), count = Elements(y);
+  if (n == 0) {
+    g.dx(0, b.Zeros(g.x().value()->type));
+    return absl::OkStatus();
+  }
+  std::vector<double> signs;
+  std::vector<int64_t> kept;
+  for (int64_t k = 0; k < n * n; ++k) {
+    const int64_t row = k / n, column = k % n;
+    for (int64_t i = 0; i < n * n; ++i) {
+      if (i / n != row && i % n != column) kept.push_back(i);
+    }
+    signs.push_back((row + column) % 2 == 0 ? 1 : -1);
+  }
+  Expr rows = b.Reshape(g.x(), {count, n * n});
+  Expr minors = b.Op("Gather", {rows, b.Ints(kept)}, {{"axis", int64_t{1}}});
+  Expr dets = b.Op("Det", {b.Reshape(minors, {count, n, n, n - 1, n - 1})});
+  if (!dets) return b.status();
+  Expr slope = b.Reshape(dets * Reals(b, dets.dtype(), {n, n}, signs), x);
+  Dims each = y;
+  each.resize(x.size(), 1);
+  g.dx(0, b.Reshape(g.dy(), each) * slope);
+  return absl::OkStatus();
+}
+
+Operator Det() {
+  return Operator("", "Det")
+      .Example("g (float[3, 3] x) => (float y) { y = Det(x) }")
+      .Example("g (float[2, 1, 4, 4] x) => (float[2, 1] y) { y = Det(x) }")
+      .Example("g (float[3, 2, 2] x) => (float[3] y) { y = Det(x) }")
+      .Example("g (float[2, 1, 1] x) => (float[2] y) { y = Det(x) }")
+      .Example("g (float[2, 0, 0] x) => (float[2] y) { y = Det(x) }")
+      .Example("g (float[0, 2, 2] x) => (float[0] y) { y = Det(x) }")
+      .Gradient(DetGradient)
+      .Operations([](const Node& node) {
+        const Dims& x = node.input(0)->dims();
+        return static_cast<double>(node.input(0)->type.elements()) * static_cast<double>(x.back());
+      })
+      .Samples([](const Node& node, absl::Span<const SampleAxis> in, int) {
+        const bool inside = in[0].axis >= node.input(0)->rank() - 2;
+        return in[0].kind == SampleAxis::Kind::kAxis && inside ? SampleAxis::Mixed() : in[0];
+      });
+}
+
 }  // namespace
 
 void AddLinearOperators(OperatorFamily& list) {
   list.push_back(MatMul());
   list.push_back(Gemm());
   list.push_back(FusedMatMul());
+  list.push_back(Det());
 }
 
 }  // namespace onward

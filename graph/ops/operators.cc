@@ -11,8 +11,12 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddElementwiseOperators(family);
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
+  AddEinsumOperators(family);
   AddShapeOperators(family);
   AddPadOperators(family);
+  AddResizeOperators(family);
+  AddSamplingOperators(family);
+  AddRecurrentOperators(family);
   AddIndexOperators(family);
   AddScatterOperators(family);
   AddReduceOperators(family);

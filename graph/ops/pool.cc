@@ -221,6 +221,95 @@ absl::Status LowerGlobalLpPool(LowerContext& c) {
   return absl::OkStatus();
 }
 
+// ---- MaxUnpool: what MaxPool chose goes back to where it was; all else is zero.
+// Places count in the whole tensor that the pooling had, of the extents that its
+// attributes give; where output_shape asks for more, zeros follow on each axis.
+absl::StatusOr<Dims> UnpooledDims(const Attributes& attributes, const Dims& x) {
+  Dims dims = x;
+  const std::vector<int64_t> kernel = attributes.Ints("kernel_shape");
+  const std::vector<int64_t> strides =
+      attributes.Ints("strides", std::vector<int64_t>(kernel.size(), 1));
+  const std::vector<int64_t> pads =
+      attributes.Ints("pads", std::vector<int64_t>(2 * kernel.size(), 0));
+  if (x.size() < 3 || kernel.size() + 2 != x.size() || strides.size() != kernel.size() ||
+      pads.size() != 2 * kernel.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", ToString(x), ", kernel_shape, strides and pads do not fit one another"));
+  }
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    dims[i + 2] = (x[i + 2] - 1) * strides[i] + kernel[i] - pads[i] - pads[kernel.size() + i];
+    if (dims[i + 2] < 1) return absl::InvalidArgumentError("nothing is left of an axis");
+  }
+  return dims;
+}
+
+absl::Status InferMaxUnpool(InferContext& c) {
+  if (c.num_inputs() < 2 || !c.has(0) || !c.has(1) || c.input(0).dims != c.input(1).dims ||
+      c.input(1).dtype != DataType::kInt64) {
+    return absl::InvalidArgumentError("expected values and int64 indices of the same extents");
+  }
+  ASSIGN_OR_RETURN(Dims dims, UnpooledDims(c.attributes(), c.input(0).dims));
+  if (c.has(2)) {
+    const Tensor* shape = c.constant(2);
+    if (shape == nullptr) {
+      return absl::UnimplementedError("the extents of its result depend on data");
+    }
+    Dims asked;
+    for (int64_t i = 0; i < shape->elements(); ++i) asked.push_back(shape->IntAt(i));
+    bool fits = asked.size() == dims.size();
+    for (size_t i = 0; fits && i < dims.size(); ++i) {
+      fits = i < 2 ? asked[i] == dims[i] : asked[i] >= dims[i];
+    }
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("output_shape is ", ToString(asked),
+                                                     ", expected at least ", ToString(dims)));
+    }
+    dims = asked;
+  }
+  c.SetOutput(0, c.input(0).dtype, dims);
+  return absl::OkStatus();
+}
+
+absl::Status LowerMaxUnpool(LowerContext& c) {
+  Builder& b = c.b();
+  ASSIGN_OR_RETURN(const Dims dims, UnpooledDims(c.attributes(), c.x(0).dims()));
+  const Dims y = c.node().output()->dims();
+  const int64_t n = Elements(c.x(0).dims());
+  Expr zeros = b.Zeros({c.x(0).dtype(), {Elements(dims)}, {}});
+  Expr spread = b.Op("ScatterElements", {zeros, b.Reshape(c.x(1), {n}), b.Reshape(c.x(0), {n})});
+  spread = b.Reshape(spread, dims);
+  if (y != dims) {
+    std::vector<int64_t> pads(2 * y.size(), 0);
+    for (size_t i = 0; i < y.size(); ++i) pads[y.size() + i] = y[i] - dims[i];
+    spread = b.Op("Pad", {spread, b.Ints(pads)});
+  }
+  c.y(0, spread);
+  return absl::OkStatus();
+}
+
+Operator MaxUnpool() {
+  const char* const pooled =
+      "p, i = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) q = Mul(p, a) ";
+  return Operator("", "MaxUnpool")
+      .Infer(InferMaxUnpool)
+      .Example(
+          absl::StrCat("g (float[2, 2, 4, 4] x, float[2, 1, 1, 2] a) => (float[2, 2, 4, 4] y) { ",
+                       pooled, "y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(q, i) }"))
+      .Example(absl::StrCat(
+          "g (float[1, 2, 4, 4] x, float[1, 1, 1, 2] a) => (float[1, 2, 5, 6] y) { ", pooled,
+          "s = Constant<value_ints = [1, 2, 5, 6]>() "
+          "y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2], pads = [0, 0, 0, 0]>(q, i, s) }"))
+      .Example(
+          "g (float[1, 1, 5] x) => (float[1, 1, 4] y) "
+          "{ p, i = MaxPool<kernel_shape = [3], strides = [1], pads = [1, 1]>(x) "
+          "b = Constant<value_ints = [1]>() e = Constant<value_ints = [5]>() "
+          "a = Constant<value_ints = [2]>() q = Slice(p, b, e, a) "
+          "j = Constant<value = int64[1, 1, 4] {0, 3, 1, 2}>() "
+          "y = MaxUnpool<kernel_shape = [3], pads = [1, 1]>(q, j) }")
+      .AlwaysLower(LowerMaxUnpool)
+      .Samples([](const Node&, absl::Span<const SampleAxis>, int) { return SampleAxis::Mixed(); });
+}
+
 // Examples that every pooling with windows shares; `extra` is its own attribute.
 // One for each element of every window; `windows` has an element for each window.
 double WindowOperations(const Node& node, const Value& windows) {
@@ -374,6 +463,7 @@ void AddPoolOperators(OperatorFamily& list) {
   list.push_back(AveragePoolGradient());
   list.push_back(Global("GlobalAveragePool").Gradient(GlobalAverageRule));
   list.push_back(Global("GlobalMaxPool").Gradient(GlobalMaxRule));
+  list.push_back(MaxUnpool());
   list.push_back(Pooling("LpPool", "positive_x", ", p = 3").AlwaysLower(LowerLpPool));
   list.push_back(Global("GlobalLpPool").AlwaysLower(LowerGlobalLpPool));
 }

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -172,6 +173,13 @@ Operator Search(const char* name) {
   return op;
 }
 
+// Samples of an operator whose input 1 is the axis that it goes along.
+SampleAxis SamplesOffGivenAxis(const Node& node, absl::Span<const SampleAxis> inputs, int) {
+  std::vector<int64_t> axis;
+  if (!ConstantInts(node, 1, &axis)) return SampleAxis::Mixed();
+  return SamplesUnless(inputs[0], FromBack(axis[0], node.input(0)->rank()) == inputs[0].axis);
+}
+
 // y_k = x_0 + .. + x_k (exclusive: to k - 1; reverse: from the end);
 // dx = the same of dy from the other end
 Operator CumSum() {
@@ -196,11 +204,63 @@ Operator CumSum() {
                          {{"exclusive", exclusive}, {"reverse", reverse}}));
         return absl::OkStatus();
       })
-      .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int) {
-        std::vector<int64_t> axis;
-        if (!ConstantInts(node, 1, &axis)) return SampleAxis::Mixed();
-        return SamplesUnless(inputs[0], FromBack(axis[0], node.input(0)->rank()) == inputs[0].axis);
-      });
+      .Samples(SamplesOffGivenAxis);
+  return op;
+}
+
+// y_k = x_0 * .. * x_k (exclusive: to k - 1; reverse: from the end). In doubling steps
+// y = y * (y moved by s, with ones behind it), s = 1, 2, 4, ..: slopes are right at zeros
+// too, and there are log2(n) steps.
+absl::Status LowerCumProd(LowerContext& l) {
+  Builder& b = l.b();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, ConstantInts(l.node(), 1));
+  const Dims dims = l.x().dims();
+  const int64_t axis = FromBack(given[0], l.x().rank()), n = dims[axis];
+  const bool reverse = l.attributes().Int("reverse", 0) != 0;
+  const auto moved = [&](Expr y, int64_t by) {
+    Dims filled = dims;
+    filled[axis] = by;
+    Expr ones = b.Expand(b.Like(y, 1), filled);
+    Expr kept = b.Op("Slice", {y, OneInt(b, reverse ? by : 0), OneInt(b, reverse ? n : n - by),
+                               OneInt(b, axis)});
+    return b.Op("Concat", reverse ? std::vector<Expr>{kept, ones} : std::vector<Expr>{ones, kept},
+                {{"axis", axis}});
+  };
+  Expr y = b.Op("Identity", {l.x()});
+  if (n > 0 && l.attributes().Int("exclusive", 0) != 0) y = moved(y, 1);
+  for (int64_t by = 1; by < n; by *= 2) y = y * moved(y, by);
+  l.y(0, y);
+  return absl::OkStatus();
+}
+
+absl::Status CheckCumProd(InferContext& c) {
+  const Tensor* axis = c.constant(1);
+  if (axis == nullptr) return absl::OkStatus();  // told when it is lowered
+  if (axis->elements() != 1) return absl::InvalidArgumentError("axis is not one number");
+  return NormalizeAxis(axis->IntAt(0), c.input(0).dims.size()).status();
+}
+
+Operator CumProd() {
+  Operator op("", "CumProd");
+  for (const char* attributes :
+       {"", "<exclusive = 1>", "<reverse = 1>", "<exclusive = 1, reverse = 1>"}) {
+    op.Example(
+        absl::StrCat("g (float[2, 5, 3] x) => (float[2, 5, 3] y) "
+                     "{ axis = Constant<value_int = -2>() y = CumProd",
+                     attributes, "(x, axis) }"));
+  }
+  op.Example(
+        "g (int64[5] signed_x) => (int64[5] y) "
+        "{ axis = Constant<value = int32 {0}>() y = CumProd(signed_x, axis) }")
+      .Example(
+          "g (float[2, 0] x) => (float[2, 0] y) "
+          "{ axis = Constant<value_int = 1>() y = CumProd<exclusive = 1>(x, axis) }")
+      .Example(
+          "g (float[1, 2] x) => (float[1, 2] y) "
+          "{ axis = Constant<value_int = 0>() y = CumProd<exclusive = 1>(x, axis) }")
+      .Infer(OnnxInferenceAnd("CumProd", CheckCumProd))
+      .AlwaysLower(LowerCumProd)
+      .Samples(SamplesOffGivenAxis);
   return op;
 }
 
@@ -211,6 +271,7 @@ void AddReduceOperators(OperatorFamily& list) {
   list.push_back(Search("ArgMax"));
   list.push_back(Search("ArgMin"));
   list.push_back(CumSum());
+  list.push_back(CumProd());
 }
 
 }  // namespace onward

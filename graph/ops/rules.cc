@@ -1,19 +1,37 @@
 #include "graph/ops/rules.h"
 
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/errors.h"
 
 namespace onward {
 
+namespace {
+
+absl::Status FromData(const Node& node, int i) {
+  return WithExitCode(absl::UnimplementedError(absl::StrCat(
+                          "input ", i, " ('", node.input(i)->name,
+                          "') is computed from data; it must be known when the graph is built")),
+                      ExitCode::kUntrainable);
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<int64_t>> ConstantInts(const Node& node, int i) {
   std::vector<int64_t> values;
-  if (!ConstantInts(node, i, &values)) {
-    return WithExitCode(absl::UnimplementedError(absl::StrCat(
-                            "input ", i, " ('", node.input(i)->name,
-                            "') is computed from data; it must be known when the graph is built")),
-                        ExitCode::kUntrainable);
+  if (!ConstantInts(node, i, &values)) return FromData(node, i);
+  return values;
+}
+
+absl::StatusOr<std::vector<double>> ConstantReals(const Node& node, int i) {
+  std::vector<double> values;
+  const Value* input = node.input(i);
+  if (input == nullptr) return values;
+  if (input->constant == nullptr) return FromData(node, i);
+  for (int64_t k = 0; k < input->constant->elements(); ++k) {
+    values.push_back(input->constant->At(k));
   }
   return values;
 }
@@ -38,6 +56,18 @@ std::vector<int64_t> Iota(int64_t n) {
 }
 
 Expr OneInt(Builder& b, int64_t value) { return b.Ints(std::vector<int64_t>{value}); }
+
+Expr Reals(Builder& b, DataType dtype, Dims dims, const std::vector<double>& numbers) {
+  Tensor t(dtype, std::move(dims));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (dtype == DataType::kFloat64) {
+      t.mutable_values<double>()[i] = numbers[i];
+    } else {
+      t.mutable_values<float>()[i] = static_cast<float>(numbers[i]);
+    }
+  }
+  return b.Constant(std::move(t));
+}
 
 Expr AsNumber(Expr condition, Expr like) {
   if (!condition || !like) return Expr();

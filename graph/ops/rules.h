@@ -19,6 +19,10 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const Node& node, int i);
 // The same for a rule about sample axes: false where it is not a constant.
 bool ConstantInts(const Node& node, int i, std::vector<int64_t>* values);
 
+// The elements of input `i`, numbers of any type; none where it is absent.
+// Unimplemented where it is not a constant.
+absl::StatusOr<std::vector<double>> ConstantReals(const Node& node, int i);
+
 // axis in [-rank, rank) to [0, rank). REQUIRES: in range (inference has looked).
 int64_t FromBack(int64_t axis, int64_t rank);
 
@@ -27,6 +31,9 @@ std::vector<int64_t> Iota(int64_t n);
 
 // A one-dimensional int64 tensor of one element.
 Expr OneInt(Builder& b, int64_t value);
+
+// A constant of a floating type.
+Expr Reals(Builder& b, DataType dtype, Dims dims, const std::vector<double>& numbers);
 
 // A boolean value as 0 or 1 in the type of `like`.
 Expr AsNumber(Expr condition, Expr like);

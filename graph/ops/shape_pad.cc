@@ -1,8 +1,10 @@
-// Operators that move elements by a pattern: Pad, Trilu, DepthToSpace; EyeLike.
+// Operators that move elements by a pattern: Pad, Trilu, DepthToSpace, CenterCropPad,
+// Col2Im; EyeLike.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
+#include "graph/base/window.h"
 #include "graph/ir/builder.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
@@ -176,12 +178,180 @@ absl::Status LowerSpaceToDepth(LowerContext& l) {
   return absl::OkStatus();
 }
 
+// Every axis named gets another extent around its middle: cut, or filled with zeros, at
+// both ends alike (one more at the end where it does not come out even).
+absl::Status LowerCenterCropPad(LowerContext& l) {
+  const Dims& from = l.x(0).dims();
+  const Dims& to = l.node().output()->dims();
+  std::vector<int64_t> pads(2 * from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t more = to[i] - from[i];
+    pads[i] = more < 0 ? -(-more / 2) : more / 2;
+    pads[from.size() + i] = more - pads[i];
+  }
+  l.y(0, l.b().Op("Pad", {l.x(0), l.b().Ints(pads)}));
+  return absl::OkStatus();
+}
+
+absl::Status InferCenterCropPad(InferContext& c) {
+  const Tensor* shape = c.constant(1);
+  if (shape == nullptr) {
+    return absl::UnimplementedError("the extents of its result depend on data");
+  }
+  Dims dims = c.input(0).dims;
+  const std::vector<int64_t> axes =
+      c.attributes().Ints("axes", Iota(static_cast<int64_t>(dims.size())));
+  if (static_cast<int64_t>(axes.size()) != shape->elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape has ", shape->elements(), " numbers for ", axes.size(), " axes"));
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ASSIGN_OR_RETURN(const int64_t axis, NormalizeAxis(axes[i], dims.size()));
+    dims[axis] = shape->IntAt(static_cast<int64_t>(i));
+    if (dims[axis] < 0) return absl::InvalidArgumentError("an extent is negative");
+  }
+  c.SetOutput(0, c.input(0).dtype, dims);
+  return absl::OkStatus();
+}
+
+Operator CenterCropPad() {
+  return Operator("", "CenterCropPad")
+      .Example(
+          "g (float[3, 4] x) => (float[5, 1] y) "
+          "{ s = Constant<value_ints = [5, 1]>() y = CenterCropPad(x, s) }")
+      .Example(
+          "g (float[3, 4] x) => (float[6, 4] y) "
+          "{ s = Constant<value = int32[1] {6}>() y = CenterCropPad<axes = [-2]>(x, s) }")
+      .Example(
+          "g (int64[4, 1, 3] signed_x) => (int64[1, 1, 0] y) "
+          "{ s = Constant<value_ints = [0, 1]>() y = CenterCropPad<axes = [2, 0]>(signed_x, s) }")
+      .Infer(InferCenterCropPad)
+      .AlwaysLower(LowerCenterCropPad)
+      .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int) {
+        const int axis = inputs[0].axis;
+        return SamplesUnless(inputs[0], node.input(0)->dims()[axis] != node.output()->dims()[axis]);
+      });
+}
+
+// y[n, c, position] = sum of x[n, (c, tap), block] over all blocks and taps that meet there:
+// the transpose of cutting an image into blocks. As the gradient of a Gather of each
+// channel's plane, with one more place for what lies in the padding.
+absl::Status LowerCol2Im(LowerContext& l) {
+  Builder& b = l.b();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, ConstantInts(l.node(), 2));
+  const Dims y = l.node().output()->dims();
+  const Dims image(y.begin() + 2, y.end());
+  if (y[0] * y[1] == 0) {
+    l.y(0, b.Zeros(l.node().output()->type));
+    return absl::OkStatus();
+  }
+  Window window = ReadWindow(l.attributes(), image, image, kernel);
+  for (int i = 0; i < window.axes(); ++i) {
+    const int64_t reach = window.dilation[i] * (kernel[i] - 1) + 1;
+    window.output[i] = (image[i] + window.begin[i] + window.end[i] - reach) / window.stride[i] + 1;
+  }
+  const int64_t area = Elements(image);
+  const Dims strides = Strides(image);
+  std::vector<int64_t> places;
+  Dims k(window.axes(), 0);
+  do {
+    Dims p(window.axes(), 0);
+    do {
+      int64_t place = 0;
+      for (int i = 0; i < window.axes() && place != area; ++i) {
+        const int64_t at = window.At(i, p[i], k[i]);
+        place = window.Inside(i, at) ? place + at * strides[i] : area;
+      }
+      places.push_back(place);
+    } while (Next(p, window.output));
+  } while (Next(k, window.kernel));
+  const int64_t planes = y[0] * y[1], taps = static_cast<int64_t>(places.size());
+  Expr sums = b.Op("onward.GatherGradient", {b.Reshape(l.x(0), {planes, taps}), b.Ints(places)},
+                   {{"axis", int64_t{1}}, {"shape", std::vector<int64_t>{planes, area + 1}}});
+  Expr inside = b.Op("Slice", {sums, OneInt(b, 0), OneInt(b, area), OneInt(b, 1)});
+  l.y(0, b.Reshape(inside, y));
+  return absl::OkStatus();
+}
+
+absl::Status InferCol2Im(InferContext& c) {
+  const Tensor *image = c.constant(1), *block = c.constant(2);
+  if (image == nullptr || block == nullptr) {
+    return absl::UnimplementedError("the extents of its result depend on data");
+  }
+  const Dims& x = c.input(0).dims;
+  const int64_t axes = image->elements();
+  if (x.size() != 3 || axes < 1 || block->elements() != axes) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", ToString(x), ", an image of ", axes,
+                                                   " axes and a block of ", block->elements(),
+                                                   " do not make a Col2Im"));
+  }
+  Dims dims = {x[0], 0}, kernel, extents;
+  for (int64_t i = 0; i < axes; ++i) {
+    extents.push_back(image->IntAt(i));
+    kernel.push_back(block->IntAt(i));
+    if (kernel[i] < 1 || extents[i] < 1) {
+      return absl::InvalidArgumentError("an extent is less than 1");
+    }
+  }
+  const size_t of_axes = extents.size();
+  for (const char* name : {"strides", "dilations", "pads"}) {
+    const std::vector<int64_t> list = c.attributes().Ints(name);
+    const size_t wanted = std::string(name) == "pads" ? 2 * of_axes : of_axes;
+    const int64_t least = wanted == of_axes ? 1 : 0;
+    const bool low = std::any_of(list.begin(), list.end(), [&](int64_t v) { return v < least; });
+    if (low || (!list.empty() && list.size() != wanted)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " ", ToString(list), " does not fit"));
+    }
+  }
+  const Window window = ReadWindow(c.attributes(), extents, extents, kernel);
+  int64_t blocks = 1;
+  for (int i = 0; i < window.axes(); ++i) {
+    const int64_t room =
+        extents[i] + window.begin[i] + window.end[i] - window.dilation[i] * (kernel[i] - 1) - 1;
+    blocks *= room < 0 ? 0 : room / window.stride[i] + 1;
+  }
+  if (x[1] % Elements(kernel) != 0 || x[2] != blocks || blocks == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", ToString(x), ", expected [samples, n * ", Elements(kernel), ", ", blocks, "]"));
+  }
+  dims[1] = x[1] / Elements(kernel);
+  dims.insert(dims.end(), extents.begin(), extents.end());
+  c.SetOutput(0, c.input(0).dtype, dims);
+  return absl::OkStatus();
+}
+
+Operator Col2Im() {
+  Operator op("", "Col2Im");
+  const auto example = [&](const char* x, const char* y, const char* image, const char* block,
+                           const char* attributes) {
+    op.Example(absl::StrCat("g (", x, ") => (", y, " y) { i = Constant<value_ints = [", image,
+                            "]>() k = Constant<value_ints = [", block, "]>() y = Col2Im",
+                            attributes, "(x, i, k) }"));
+  };
+  example("float[1, 8, 6] x", "float[1, 2, 3, 4]", "3, 4", "2, 2", "");
+  example("float[2, 4, 6] x", "float[2, 1, 4, 5]", "4, 5", "2, 2",
+          "<strides = [2, 2], pads = [0, 1, 0, 0]>");
+  example("float[1, 6, 4] x", "float[1, 1, 5, 4]", "5, 4", "2, 3",
+          "<dilations = [2, 1], strides = [2, 1]>");
+  example("float[2, 3, 5] x", "float[2, 1, 5]", "5", "3", "<pads = [1, 1]>");
+  example("float[1, 8, 2] x", "float[1, 1, 2, 2, 3]", "2, 2, 3", "2, 2, 2", "");
+  example("float[0, 4, 1] x", "float[0, 1, 2, 2]", "2, 2", "2, 2", "");
+  op.Infer(InferCol2Im)
+      .AlwaysLower(LowerCol2Im)
+      .Samples([](const Node&, absl::Span<const SampleAxis> inputs, int) {
+        return SamplesUnless(inputs[0], inputs[0].axis != 0);
+      });
+  return op;
+}
+
 }  // namespace
 
 void AddPadOperators(OperatorFamily& list) {
   list.push_back(Pad());
   list.push_back(Trilu());
   list.push_back(EyeLike());
+  list.push_back(CenterCropPad());
+  list.push_back(Col2Im());
   Operator depth("", "DepthToSpace"), space("", "SpaceToDepth");
   for (const char* mode : {"", ", mode = \"DCR\"", ", mode = \"CRD\""}) {
     depth.Example(

@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/shape.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/reference.h"
 
 namespace onward {
@@ -133,12 +137,47 @@ absl::Status MatrixProduct(const KernelCall& call, const KernelMemory& memory, c
   }
 }
 
+// The product of the pivots of Gauss' elimination, rows exchanged for the largest one.
+double Determinant(std::vector<double> a, int64_t n) {
+  double det = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t best = k;
+    for (int64_t r = k + 1; r < n; ++r) {
+      if (std::abs(a[r * n + k]) > std::abs(a[best * n + k])) best = r;
+    }
+    const double pivot = a[best * n + k];
+    det *= best == k ? pivot : -pivot;
+    if (pivot == 0) return 0;
+    for (int64_t c = k; c < n; ++c) std::swap(a[k * n + c], a[best * n + c]);
+    for (int64_t r = k + 1; r < n; ++r) {
+      const double factor = a[r * n + k] / pivot;
+      for (int64_t c = k; c < n; ++c) a[r * n + c] -= factor * a[k * n + c];
+    }
+  }
+  return det;
+}
+
+absl::Status Det(const KernelCall& call, const KernelMemory& memory, const Execution&) {
+  const int64_t n = call.inputs[0]->dims.back();
+  const int64_t count = call.outputs[0]->elements();
+  return ForType(FloatTypes(), call.inputs[0]->dtype, [&](auto t) {
+    using T = decltype(t);
+    const T* x = memory.inputs[0].as<T>();
+    for (int64_t i = 0; i < count; ++i, x += n * n) {
+      memory.outputs[0].as<T>()[i] =
+          static_cast<T>(Determinant(std::vector<double>(x, x + n * n), n));
+    }
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void AddLinearReference(KernelTable& table) {
   table.push_back(ReferenceKernel<MatrixProduct>("MatMul"));
   table.push_back(ReferenceKernel<MatrixProduct>("Gemm"));
   table.push_back(ReferenceKernel<MatrixProduct>("onward.FusedMatMul"));
+  table.push_back(TypedReference<Det, FloatTypes>("Det"));
 }
 
 }  // namespace onward
