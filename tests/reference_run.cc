@@ -176,6 +176,7 @@ absl::StatusOr<Result> TrainByChangedPlan(const TrainingReference& reference,
   options.feed_memory = [&p](const std::string& feed, int shard, int set) {
     return p.buffers->Memory(feed, shard, set);
   };
+  options.collective_threads = setting.collective_threads;
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                    Executor::Create(std::move(plan), p.walk->kernels(), &states, options));
   for (int64_t step = 0; step < p.steps; ++step) {

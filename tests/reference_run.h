@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backend/runtime/executor.h"
 #include "graph/base/tensor.h"
 #include "graph/plan/plan.h"
 #include "kernels/kernel.h"
@@ -30,6 +31,8 @@ struct Setting {
   std::vector<int64_t> batch_sizes;
   double bucket_bytes = 25 << 20;
   const KernelTable* kernels = nullptr;  // null: all
+  // By a changed plan only.
+  CollectiveThreads collective_threads = CollectiveThreads::kWhereCoresAreFree;
   // Called before a step (begins) and after it, its batch being in place.
   std::function<void(int64_t step, bool begins)> watch;
   // Another model that does the same; empty: the reference's. `names` gives the old names

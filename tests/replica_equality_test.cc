@@ -153,9 +153,33 @@ PlanProgram& ProgramOn(Plan* plan, int device) {
   return plan->programs[0];
 }
 
+// Sums are made by threads of their own, or by those that compute.
+constexpr CollectiveThreads kWaysOfSumming[] = {CollectiveThreads::kAlways,
+                                                CollectiveThreads::kNever};
+
 TEST(SeededFault, APlanWithoutFaultGivesTheResult) {
   const Result one = Train(kMlp, "sgd", On(1, 1));
-  EXPECT_EQ(FirstDifference(TrainWithFault(ManyBuckets(), [](Plan*) {}), one, 1e-9), "");
+  const Result two = Train(kMlp, "sgd", ManyBuckets());
+  for (const CollectiveThreads way : kWaysOfSumming) {
+    Setting setting = ManyBuckets();
+    setting.collective_threads = way;
+    const Result result = TrainWithFault(setting, [](Plan*) {});
+    EXPECT_EQ(FirstDifference(result, one, 1e-9), "");
+    EXPECT_TRUE(SameBits(result, two));
+  }
+}
+
+// What devices keep once is updated by parts: both do the first half, nobody the second.
+TEST(SeededFault, APartThatNobodyUpdatesIsSeen) {
+  int parts = 0;
+  const Result result = TrainWithFault(On(2, 2), [&parts](Plan* plan) {
+    for (PlanStep& step : ProgramOn(plan, 1).steps) {
+      parts += step.parts == 2 && step.part == 1;
+      step.part = 0;
+    }
+  });
+  EXPECT_GT(parts, 0);
+  EXPECT_NE(FirstDifference(result, Train(kMlp, "sgd", On(1, 1)), 1e-9), "");
 }
 
 TEST(SeededFault, ADroppedShardIsSeen) {
@@ -260,29 +284,40 @@ Result OneDeviceOnSeven() {
   return Train(kMlp, "sgd", setting);
 }
 
+// Of every way of summing, the difference that a fault makes: "" where none is seen.
+std::vector<std::string> WhatIsSeen(const std::function<void(Plan*)>& fault) {
+  const Result right = OneDeviceOnSeven();
+  std::vector<std::string> seen;
+  for (const CollectiveThreads way : kWaysOfSumming) {
+    Setting setting = SecondDeviceLate();
+    setting.collective_threads = way;
+    seen.push_back(FirstDifference(TrainWithFault(setting, fault), right, 1e-9));
+  }
+  return seen;
+}
+
 TEST(SeededFault, ALateDeviceAloneChangesNothing) {
-  const Result late = TrainWithFault(SecondDeviceLate(), [](Plan*) {});
-  EXPECT_EQ(FirstDifference(late, OneDeviceOnSeven(), 1e-9), "");
+  for (const std::string& seen : WhatIsSeen([](Plan*) {})) EXPECT_EQ(seen, "");
 }
 
 // Compute goes on before a sum is there: device 0 updates without device 1.
 TEST(SeededFault, ASkippedWaitForASumIsSeen) {
-  const Result result = TrainWithFault(SecondDeviceLate(), [](Plan* plan) {
+  const auto skip = [](Plan* plan) {
     for (PlanStep& step : ProgramOn(plan, 0).steps) {
       if (step.stream == PlanStep::Stream::kCompute) step.waits.clear();
     }
-  });
-  EXPECT_NE(FirstDifference(result, OneDeviceOnSeven(), 1e-9), "");
+  };
+  for (const std::string& seen : WhatIsSeen(skip)) EXPECT_NE(seen, "");
 }
 
 // A sum is formed before device 1 has its gradient.
 TEST(SeededFault, ASkippedWaitForAGradientIsSeen) {
-  const Result result = TrainWithFault(SecondDeviceLate(), [](Plan* plan) {
+  const auto skip = [](Plan* plan) {
     for (PlanStep& step : ProgramOn(plan, 1).steps) {
       if (step.stream == PlanStep::Stream::kCollective) step.waits.clear();
     }
-  });
-  EXPECT_NE(FirstDifference(result, OneDeviceOnSeven(), 1e-9), "");
+  };
+  for (const std::string& seen : WhatIsSeen(skip)) EXPECT_NE(seen, "");
 }
 
 // Running statistics are those of all samples, weighted by count, although each

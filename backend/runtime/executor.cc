@@ -1,7 +1,6 @@
 #include "backend/runtime/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/runtime/all_reduce.h"
 #include "backend/runtime/bind.h"
+#include "backend/runtime/collectives.h"
 #include "backend/runtime/flush_denormals.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/lanes.h"
@@ -19,16 +19,6 @@
 #include "kernels/threads/team.h"
 
 namespace onward {
-namespace {
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 class Executor::Machine {
  public:
   Machine(Plan plan, const KernelTable& kernels, StateStore* states, ExecutorOptions options)
@@ -39,9 +29,6 @@ class Executor::Machine {
     stop_.store(true);
     start_.Wake();
     for (auto& lane : lanes_) {
-      if (lane->thread.joinable()) lane->thread.join();
-    }
-    for (auto& lane : collective_lanes_) {
       if (lane->thread.joinable()) lane->thread.join();
     }
   }
@@ -64,14 +51,7 @@ class Executor::Machine {
       lane->shards_done.Reset();
       lane->status = absl::OkStatus();
     }
-    for (auto& p : compute_done_) p->Reset();
-    for (auto& p : ready_) p->Reset();
-    for (auto& c : collective_lanes_) {
-      c->begun.store(0, std::memory_order_relaxed);
-      c->arrived.Reset();
-      c->reduced.Reset();
-      c->done.Reset();
-    }
+    if (collectives_ != nullptr) collectives_->BeginStep();
     ++generation_;
     start_.Publish(generation_);
     {
@@ -83,9 +63,7 @@ class Executor::Machine {
     for (auto& lane : lanes_) {
       if (lane->thread.joinable()) lane->finished.WaitFor(generation_, never, !crowded_);
     }
-    for (auto& c : collective_lanes_) {
-      if (c->thread.joinable()) c->finished.WaitFor(generation_, never, !crowded_);
-    }
+    if (collectives_ != nullptr) collectives_->EndStep();
     for (auto& lane : lanes_) RETURN_IF_ERROR(lane->status);
     return absl::OkStatus();
   }
@@ -144,12 +122,12 @@ class Executor::Machine {
   }
 
   void StartTrace(int64_t most) {
-    trace_.assign(lanes_.size() + collective_lanes_.size(), {});
+    trace_.assign(lanes_.size() + plan_.devices.size(), {});
     for (auto& events : trace_) events.reserve(most);
-    tracing_ = true;
+    SetTrace(true);
   }
   std::vector<TraceEvent> StopTrace() {
-    tracing_ = false;
+    SetTrace(false);
     std::vector<TraceEvent> all;
     for (auto& events : trace_) all.insert(all.end(), events.begin(), events.end());
     trace_.clear();
@@ -317,8 +295,6 @@ class Executor::Machine {
 
   absl::Status MakeLanes() {
     for (size_t d = 0; d < plan_.devices.size(); ++d) {
-      compute_done_.push_back(std::make_unique<Progress>());
-      ready_.push_back(std::make_unique<Progress>());
       for (int l = 0; l < plan_.devices[d].lanes; ++l) {
         auto lane = std::make_unique<Lane>();
         lane->index = lanes_.size();
@@ -381,24 +357,23 @@ class Executor::Machine {
   }
 
   void MakeCollectives() {
-    const int devices = static_cast<int>(plan_.devices.size());
-    for (int d = 0; d < devices && !plan_.collectives.empty(); ++d) {
-      auto lane = std::make_unique<CollectiveLane>();
-      lane->device = d;
-      const PlanProgram& program = LastProgram(d);
+    if (plan_.collectives.empty()) return;
+    std::vector<std::vector<Collectives::Work>> work(plan_.devices.size());
+    for (size_t d = 0; d < work.size(); ++d) {
+      const PlanProgram& program = LastProgram(static_cast<int>(d));
       for (size_t i = 0; i < program.steps.size(); ++i) {
         const PlanStep& step = program.steps[i];
         if (step.stream != PlanStep::Stream::kCollective) continue;
-        CollectiveLane::Work work;
-        work.step = static_cast<int>(i);
-        work.wait = step.waits.empty() ? -1 : step.waits[0];
+        Collectives::Work one;
+        one.step = static_cast<int>(i);
+        one.wait = step.waits.empty() ? -1 : step.waits[0];
         for (size_t k = 0; k < step.inputs.size(); ++k) {
-          work.reductions.push_back(Reduction(step.collective, static_cast<int>(k)));
+          one.reductions.push_back(Reduction(step.collective, static_cast<int>(k)));
         }
-        lane->work.push_back(std::move(work));
+        work[d].push_back(std::move(one));
       }
-      collective_lanes_.push_back(std::move(lane));
     }
+    collectives_ = std::make_unique<Collectives>(std::move(work), &stop_);
   }
 
   // Tensor k of collective `number`, over all devices.
@@ -461,9 +436,19 @@ class Executor::Machine {
   }
 
   void StartThreads() {
-    int threads = plan_.devices.size() < 2 ? 0 : static_cast<int>(collective_lanes_.size());
+    int threads = 0;
     for (const auto& lane : lanes_) threads += lane->threads;
-    crowded_ = threads > CoresOfThisProcess();
+    const int devices = static_cast<int>(plan_.devices.size());
+    const int cores = CoresOfThisProcess();
+    crowded_ = threads > cores;
+    if (collectives_ != nullptr && devices > 1) {
+      const bool own = options_.collective_threads == CollectiveThreads::kAlways ||
+                       (options_.collective_threads == CollectiveThreads::kWhereCoresAreFree &&
+                        threads + devices <= cores);
+      crowded_ = crowded_ || (own && threads + devices > cores);
+      collectives_->SetCrowded(crowded_);
+      if (own) collectives_->StartThreads();
+    }
     for (auto& lane : lanes_) {
       if (lane->index == 0) continue;  // the caller's
       lane->thread = std::thread([this, l = lane.get()] {
@@ -475,32 +460,23 @@ class Executor::Machine {
         }
       });
     }
-    if (plan_.devices.size() < 2) return;
-    for (auto& lane : collective_lanes_) {
-      lane->thread = std::thread([this, l = lane.get()] {
-        const FlushDenormals flush(1);
-        for (int32_t g = 1; start_.WaitFor(g, quit_, !crowded_) && !quit_.load(); ++g) {
-          RunCollectives(*l);
-          l->finished.Publish(g);
-        }
-      });
-    }
   }
 
   void Fail(Lane& lane, absl::Status status) {
     lane.status = std::move(status);
     stop_.store(true);
-    for (auto& p : compute_done_) p->Wake();
-    for (auto& p : ready_) p->Wake();
     for (auto& l : lanes_) {
       l->arrived.Wake();
       l->reduced.Wake();
       l->shards_done.Wake();
     }
-    for (auto& c : collective_lanes_) {
-      c->arrived.Wake();
-      c->reduced.Wake();
-      c->done.Wake();
+    if (collectives_ != nullptr) collectives_->Wake();
+  }
+
+  void SetTrace(bool on) {
+    tracing_ = on;
+    for (size_t d = 0; collectives_ != nullptr && d < plan_.devices.size(); ++d) {
+      collectives_->SetTrace(static_cast<int>(d), TraceOf(lanes_.size() + d));
     }
   }
 
@@ -528,7 +504,6 @@ class Executor::Machine {
   // False where this or another lane has failed.
   bool RunTask(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
     if (stop_.load(std::memory_order_relaxed)) return false;
-    if (!task.program->tail && task.bound->has_collectives) ready_[lane.device]->Publish(1);
     const absl::Status status = RunProgram(lane, task, trace);
     if (!status.ok()) {
       Fail(lane, status);
@@ -565,33 +540,31 @@ class Executor::Machine {
       if (other->device != lane.device || other.get() == &lane) continue;
       if (!other->shards_done.WaitFor(1, stop_)) return false;
     }
-    ready_[lane.device]->Publish(1);
     return true;
   }
 
   absl::Status RunProgram(Lane& lane, Task& task, std::vector<TraceEvent>* trace) {
     BoundProgram& program = *task.bound;
     const int feed_set = task.feed_slot * options_.feed_sets + set_;
-    int collectives = 0;  // that are done
+    const bool beside = program.has_collectives && plan_.devices.size() > 1;
+    if (beside) collectives_->Arrive(lane.device, -1);
+    int alone = 0;  // collectives that the only device has done
     for (int i = task.begin; i < task.end; ++i) {
       BoundStep& step = program.steps[i];
       if (step.collective) {
-        if (plan_.devices.size() < 2) {
-          RunAlone(lane.device, collectives++, task.program->threads);
-        }
+        if (!beside) collectives_->RunAlone(alone++, task.program->threads);
         continue;
       }
-      if (step.wait >= 0 && plan_.devices.size() > 1 &&
-          !FinishCollectives(*collective_lanes_[lane.device], step.wait, &collectives)) {
+      if (beside && step.wait >= 0 && !collectives_->Finish(lane.device, step.wait)) {
         return absl::OkStatus();  // another lane has failed, and says why
       }
       BoundKernel& kernel =
           *step.kernels[step.kernels.size() == 1 ? 0 : feed_set % step.kernels.size()];
-      const int64_t begin = trace != nullptr ? Now() : 0;
+      const int64_t begin = trace != nullptr ? TraceClock() : 0;
       absl::Status status = kernel.Run();
       if (trace != nullptr && trace->size() < trace->capacity()) {
-        trace->push_back(
-            {lane.device, lane.lane, task.entry->program, i, task.entry->shard, begin, Now()});
+        trace->push_back({lane.device, lane.lane, task.entry->program, i, task.entry->shard, begin,
+                          TraceClock()});
       }
       if (!status.ok()) {
         const std::string& source = task.program->steps[i].source;
@@ -600,64 +573,12 @@ class Executor::Machine {
         // What data can cause is a wrong index or label; the rest is a fault of ours.
         return absl::IsInternal(told) ? told : WithExitCode(told, ExitCode::kData);
       }
-      if (step.awaited) compute_done_[lane.device]->Publish(i + 1);
+      if (!beside) continue;
+      if (step.awaited) collectives_->Arrive(lane.device, i);
+      collectives_->Poll(lane.device);
     }
+    if (beside) collectives_->Finish(lane.device, task.end);
     return absl::OkStatus();
-  }
-
-  // On a single device there is nothing to wait for.
-  void RunAlone(int device, int collective, int threads) {
-    const std::vector<TreeReduction>& reductions =
-        collective_lanes_[device]->work[collective].reductions;
-    ForTeam(threads, [&](int part) {
-      for (const TreeReduction& r : reductions) r.Run(part, threads);
-    });
-  }
-
-  void RunCollectives(CollectiveLane& lane) {
-    if (!ready_[lane.device]->WaitFor(1, stop_, !crowded_)) return;
-    std::vector<TraceEvent>* trace = TraceOf(lanes_.size() + lane.device);
-    for (int number = 0; number < static_cast<int>(lane.work.size()); ++number) {
-      const int wait = lane.work[number].wait;
-      if (wait >= 0 && !compute_done_[lane.device]->WaitFor(wait + 1, stop_, !crowded_)) return;
-      if (!RunCollective(lane, number, trace)) return;
-    }
-  }
-
-  // The collectives up to `step`, of which `*number` are done. False once `stop_` is set.
-  bool FinishCollectives(CollectiveLane& lane, int step, int* number) {
-    std::vector<TraceEvent>* trace = TraceOf(lanes_.size() + lane.device);
-    for (; *number < static_cast<int>(lane.work.size()); ++*number) {
-      if (lane.work[*number].step > step) return true;
-      if (!RunCollective(lane, *number, trace)) return false;
-    }
-    return true;
-  }
-
-  // Collective `number` of a device, by whichever thread comes first; the other one waits.
-  // REQUIRES: those before it are done.
-  bool RunCollective(CollectiveLane& lane, int number, std::vector<TraceEvent>* trace) {
-    const CollectiveLane::Work& work = lane.work[number];
-    int before = number;
-    if (!lane.begun.compare_exchange_strong(before, number + 1)) {
-      return lane.done.WaitFor(work.step + 1, stop_, !crowded_);
-    }
-    const int devices = static_cast<int>(plan_.devices.size());
-    lane.arrived.Publish(number + 1);
-    for (auto& other : collective_lanes_) {
-      if (!other->arrived.WaitFor(number + 1, stop_, !crowded_)) return false;
-    }
-    const int64_t begin = trace != nullptr ? Now() : 0;
-    for (const TreeReduction& r : work.reductions) r.Run(lane.device, devices);
-    if (trace != nullptr && trace->size() < trace->capacity()) {
-      trace->push_back({lane.device, -1, -1, work.step, -1, begin, Now()});
-    }
-    lane.reduced.Publish(number + 1);
-    for (auto& other : collective_lanes_) {
-      if (!other->reduced.WaitFor(number + 1, stop_, !crowded_)) return false;
-    }
-    lane.done.Publish(work.step + 1);
-    return true;
   }
 
   Plan plan_;
@@ -672,18 +593,16 @@ class Executor::Machine {
   std::vector<DeviceMemory> output_memory_;
   std::vector<std::unique_ptr<BoundProgram>> programs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::unique_ptr<CollectiveLane>> collective_lanes_;
-  std::vector<std::vector<TreeReduction>> crossings_;    // after each segment but the last
-  std::vector<std::unique_ptr<Progress>> compute_done_;  // by device: steps of the last program
-  std::vector<std::unique_ptr<Progress>> ready_;         // by device: collectives may look
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Collectives> collectives_;           // null where the plan has none
+  std::vector<std::vector<TreeReduction>> crossings_;  // after each segment but the last
   Progress start_;
   int32_t generation_ = 0;
-  std::atomic<bool> stop_{false};
   std::atomic<bool> quit_{false};
   bool crowded_ = false;  // fewer cores than threads: who waits leaves its core to others
   int set_ = 0;
   bool tracing_ = false;
-  std::vector<std::vector<TraceEvent>> trace_;  // by lane, then collective lane
+  std::vector<std::vector<TraceEvent>> trace_;  // by lane, then by device that of collectives
 };
 
 void ScalarFeed::Set(double number, int set) const {
@@ -740,9 +659,6 @@ ScalarFeed Executor::ShardScalar(const std::string& name, int shard) const {
 absl::Status Executor::Run(int set) { return machine_->Run(set); }
 TensorView Executor::Output(const std::string& name, int device) const {
   return machine_->Output(name, device);
-}
-bool Executor::HasOutput(const std::string& name) const {
-  return machine_->Output(name, 0).data != nullptr;
 }
 void Executor::StartTrace(int64_t most_events) { machine_->StartTrace(most_events); }
 std::vector<TraceEvent> Executor::StopTrace() { return machine_->StopTrace(); }

@@ -11,21 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backend/runtime/state_store.h"
+#include "backend/runtime/trace_event.h"
 #include "graph/plan/plan.h"
 #include "kernels/kernel.h"
 
 namespace onward {
 
-// When each step ran, for Chrome's trace viewer. Memory is taken beforehand.
-struct TraceEvent {
-  int device = 0;
-  int lane = 0;  // -1: the collective stream
-  int program = 0;
-  int step = 0;
-  int shard = -1;
-  int64_t begin_ns = 0;  // steady clock
-  int64_t end_ns = 0;
-};
+// Shall sums between devices be made by threads of their own, beside compute?
+enum class CollectiveThreads { kWhereCoresAreFree, kAlways, kNever };
 
 struct ExecutorOptions {
   // How many times every feed exists: one set may be filled while another is in use.
@@ -33,6 +26,7 @@ struct ExecutorOptions {
   // Memory of the caller's for the feed of a shard in a set, which must outlive the
   // executor; null: the executor takes its own.
   std::function<void*(const std::string& feed, int shard, int set)> feed_memory;
+  CollectiveThreads collective_threads = CollectiveThreads::kWhereCoresAreFree;
 };
 
 // A scalar feed (the learning rate) with all its places, found once.
@@ -52,8 +46,8 @@ class ScalarFeed {
 };
 
 // Everything bound: memory, kernels, threads. A device has one host thread per lane
-// and, where it takes part in collectives, one for those; the first lane of all runs on
-// the thread that calls Run. A step allocates nothing, takes no lock between kernels and
+// and, where it takes part in collectives and cores are free, one for those; the first lane of all
+// runs on the thread that calls Run. A step allocates nothing, takes no lock between kernels and
 // looks nothing up.
 class Executor {
  public:
@@ -89,9 +83,8 @@ class Executor {
   // Where the last step's output lies, plain layout: the same place for every step. Null
   // data where the plan has none of that name on the device.
   TensorView Output(const std::string& name, int device = 0) const;
-  bool HasOutput(const std::string& name) const;
 
-  // Starts and stops recording; returns what was recorded.
+  // Starts and stops recording; returns what was recorded. Memory is taken beforehand.
   void StartTrace(int64_t most_events);
   std::vector<TraceEvent> StopTrace();
 

@@ -2,7 +2,6 @@
 #ifndef ONWARD_BACKEND_RUNTIME_LANES_H_
 #define ONWARD_BACKEND_RUNTIME_LANES_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "backend/runtime/all_reduce.h"
 #include "graph/plan/plan.h"
 #include "kernels/kernel.h"
 #include "kernels/threads/progress.h"
@@ -60,24 +58,6 @@ struct Lane {
   Progress shards_done;  // 1 when all but the tail is done
   Progress finished;     // the generation that is finished
   absl::Status status;
-  std::thread thread;
-};
-
-// The collectives of one device, in order. Its thread runs each as soon as its inputs are
-// there; compute, when it has to wait for one that has not begun, runs it itself.
-struct CollectiveLane {
-  int device;
-  struct Work {
-    int step;  // in the device's last program
-    int wait;  // compute step that must be done, or -1
-    std::vector<TreeReduction> reductions;
-  };
-  std::vector<Work> work;
-  std::atomic<int> begun{0};  // of `work`
-  Progress arrived;           // collectives whose inputs are ready on this device
-  Progress reduced;           // collectives whose part this device has done
-  Progress done;              // steps: waited for by compute
-  Progress finished;
   std::thread thread;
 };
 
