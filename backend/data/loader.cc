@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kChunk = 64;  // rows between two looks at whether to stop
 constexpr int64_t kMostScratch = int64_t{1} << 20;
+constexpr int64_t kLineBytes = 64;       // of a cache line
+constexpr int64_t kMostPrefetch = 1024;  // bytes of a row: the hardware follows longer ones
+constexpr int64_t kLeastPart = 16384;    // bytes of a batch that earn a thread
 
 absl::Status UsageError(absl::string_view text) {
   return WithExitCode(absl::InvalidArgumentError(text), ExitCode::kUsage);
@@ -119,7 +122,9 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset* data,
   std::unique_ptr<Loader> loader(new Loader(data, options));
   RETURN_IF_ERROR(loader->AddColumns(std::move(columns)));
   RETURN_IF_ERROR(loader->AddBuffers(buffers));
-  loader->thread_ = std::thread([raw = loader.get()] { raw->Run(); });
+  if (!loader->foreground()) {
+    loader->thread_ = std::thread([raw = loader.get()] { raw->Run(); });
+  }
   return loader;
 }
 
@@ -131,10 +136,15 @@ absl::Status Loader::AddColumns(std::vector<LoaderColumn> columns) {
     ONWARD_CHECK(column->dtype() == c.transform.from && column->dims() == c.transform.from_dims);
     scratch = std::max(scratch, ScratchBytes(*column));
     columns_.push_back(column);
-    converters_.emplace_back(std::move(c.transform));
+    if (!column->in_memory()) options_.foreground_threads = 0;
+  }
+  const int parts = std::max(1, options_.foreground_threads);
+  for (LoaderColumn& c : columns) {
+    converters_.emplace_back(parts, Converter(std::move(c.transform)));
   }
   ASSIGN_OR_RETURN(scratch_, Buffer::Allocate(scratch));
-  row_pointers_.resize(kChunk);
+  row_pointers_.resize(kChunk * parts);
+  part_status_.resize(parts);
   if (options_.shuffle) order_.resize(rows());
   return absl::OkStatus();
 }
@@ -145,7 +155,7 @@ absl::Status Loader::AddBuffers(const std::vector<BatchBuffers>& buffers) {
   for (int s = 0; s < options_.buffers; ++s) {
     slots_[s].views.resize(columns_.size());
     for (size_t c = 0; c < columns_.size(); ++c) {
-      const ColumnTransform& t = converters_[c].transform();
+      const ColumnTransform& t = converters_[c][0].transform();
       for (int shard = options_.first_shard; shard < options_.end_shard; ++shard) {
         TensorView view;
         view.type.dtype = t.dtype;
@@ -186,9 +196,7 @@ absl::Status Loader::Start(int64_t epoch, int64_t position, int64_t epochs) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     ++run_;
-    start_epoch_ = epoch;
-    start_position_ = position;
-    start_epochs_ = epochs;
+    start_ = cursor_ = {epoch, position, epochs};
     for (; ready_count_ > 0; --ready_count_) {
       slots_[ready_[ready_first_]].state = SlotState::kFree;
       ready_first_ = (ready_first_ + 1) % ready_.size();
@@ -200,9 +208,24 @@ absl::Status Loader::Start(int64_t epoch, int64_t position, int64_t epochs) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Batch> Loader::MakeNext() {
+  if (!status_.ok()) return status_;
+  Batch batch;
+  if (!FindBatch(&cursor_)) return batch;
+  const int s = ClaimSlot(run_);
+  ONWARD_CHECK(s >= 0);
+  TakeRows(&cursor_, &slots_[s]);
+  batch.loader_ = this;
+  batch.slot_ = s;
+  status_ = Fill(run_, &slots_[s]);
+  if (!status_.ok()) return status_;
+  return batch;
+}
+
 absl::StatusOr<Batch> Loader::Next() {
-  std::unique_lock<std::mutex> lock(mutex_);
   ONWARD_CHECK(run_ > 0);
+  if (foreground()) return MakeNext();
+  std::unique_lock<std::mutex> lock(mutex_);
   to_consumer_.wait(lock, [&] { return ready_count_ > 0 || ended_; });
   if (ready_count_ == 0) {
     if (!status_.ok()) return status_;
@@ -250,17 +273,15 @@ int64_t Loader::Forecast(const Dataset& data, const std::vector<LoaderColumn>& c
 void Loader::Run() {
   int64_t done = 0;  // the last run that was dealt with
   for (;;) {
-    int64_t epoch, position, epochs;
+    Cursor cursor;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       to_thread_.wait(lock, [&] { return stop_ || run_ != done; });
       if (stop_) return;
       done = run_;
-      epoch = start_epoch_;
-      position = start_position_;
-      epochs = start_epochs_;
+      cursor = start_;
     }
-    absl::Status status = MakeEpochs(done, epoch, position, epochs);
+    absl::Status status = MakeEpochs(done, cursor);
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (run_ == done) {
@@ -290,37 +311,52 @@ int Loader::ClaimSlot(int64_t run) {
   }
 }
 
-absl::Status Loader::MakeEpochs(int64_t run, int64_t epoch, int64_t position, int64_t epochs) {
-  for (; epochs > 0; --epochs, ++epoch, position = 0) {
-    if (options_.shuffle && ordered_epoch_ != epoch) {
-      ShuffleRows(options_.seed, epoch, absl::MakeSpan(order_));
-      ordered_epoch_ = epoch;
-    }
-    const int64_t end = options_.drop_last ? position + (rows() - position) / options_.batch_size *
-                                                            options_.batch_size
-                                           : rows();
-    while (position < end) {
-      const int s = ClaimSlot(run);
-      if (s < 0) return absl::OkStatus();
-      Slot& slot = slots_[s];
-      slot.epoch = epoch;
-      slot.position = position;
-      slot.rows = std::min(options_.batch_size, end - position);
-      position += slot.rows;
-      slot.last = position == end;
-      const absl::Status status = Fill(run, &slot);
-      {
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (run_ != run || !status.ok()) {
-          slot.state = SlotState::kFree;
-          return status;
-        }
-        slot.state = SlotState::kReady;
-        ready_[(ready_first_ + ready_count_) % ready_.size()] = s;
-        ++ready_count_;
+int64_t Loader::EndOfEpoch(int64_t position) const {
+  if (!options_.drop_last) return rows();
+  return position + (rows() - position) / options_.batch_size * options_.batch_size;
+}
+
+bool Loader::FindBatch(Cursor* cursor) {
+  while (cursor->epochs > 0 && cursor->position >= EndOfEpoch(cursor->position)) {
+    --cursor->epochs;
+    ++cursor->epoch;
+    cursor->position = 0;
+  }
+  if (cursor->epochs <= 0) return false;
+  if (options_.shuffle && ordered_epoch_ != cursor->epoch) {
+    ShuffleRows(options_.seed, cursor->epoch, absl::MakeSpan(order_));
+    ordered_epoch_ = cursor->epoch;
+  }
+  return true;
+}
+
+void Loader::TakeRows(Cursor* cursor, Slot* slot) const {
+  const int64_t end = EndOfEpoch(cursor->position);
+  slot->epoch = cursor->epoch;
+  slot->position = cursor->position;
+  slot->rows = std::min(options_.batch_size, end - cursor->position);
+  cursor->position += slot->rows;
+  slot->last = cursor->position == end;
+}
+
+absl::Status Loader::MakeEpochs(int64_t run, Cursor cursor) {
+  while (FindBatch(&cursor)) {
+    const int s = ClaimSlot(run);
+    if (s < 0) return absl::OkStatus();
+    Slot& slot = slots_[s];
+    TakeRows(&cursor, &slot);
+    const absl::Status status = Fill(run, &slot);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (run_ != run || !status.ok()) {
+        slot.state = SlotState::kFree;
+        return status;
       }
-      to_consumer_.notify_one();
+      slot.state = SlotState::kReady;
+      ready_[(ready_first_ + ready_count_) % ready_.size()] = s;
+      ++ready_count_;
     }
+    to_consumer_.notify_one();
   }
   return absl::OkStatus();
 }
@@ -340,16 +376,34 @@ absl::Status Loader::Fill(int64_t run, Slot* slot) {
 }
 
 absl::Status Loader::FillShard(int64_t run, int column, int64_t position, int64_t rows, char* to) {
+  const int64_t bytes = rows * converters_[column][0].transform().row_bytes();
+  const int parts =
+      static_cast<int>(std::min<int64_t>(part_status_.size(), 1 + bytes / kLeastPart));
+  const auto fill = [&](int part) {
+    part_status_[part] = FillRows(run, column, position, ShardRows(rows, parts, part), to, part);
+  };
+  if (parts == 1) {
+    fill(0);
+  } else {
+    options_.for_team(parts, fill);
+  }
+  for (int part = 0; part < parts; ++part) RETURN_IF_ERROR(part_status_[part]);
+  return absl::OkStatus();
+}
+
+absl::Status Loader::FillRows(int64_t run, int column, int64_t position, RowRange rows, char* to,
+                              int part) {
   const Column& from = *columns_[column];
-  Converter& converter = converters_[column];
+  Converter& converter = converters_[column][part];
+  const void** const row_pointers = row_pointers_.data() + part * kChunk;
   const int64_t chunk = ChunkRows(from);
   const int64_t row_bytes = from.row_bytes();
   const auto row_at = [&](int64_t i) {
     return options_.first_row + (options_.shuffle ? int64_t{order_[position + i]} : position + i);
   };
-  for (int64_t first = 0; first < rows; first += chunk) {
-    if (Over(run)) return absl::OkStatus();  // given up: nobody sees the batch
-    const int64_t n = std::min(chunk, rows - first);
+  for (int64_t first = rows.begin; first < rows.end; first += chunk) {
+    if (!foreground() && Over(run)) return absl::OkStatus();  // given up: nobody sees the batch
+    const int64_t n = std::min(chunk, rows.end - first);
     for (int64_t i = 0; i < n;) {
       const int64_t row = row_at(first + i);
       const void* at = from.Row(row);
@@ -358,17 +412,21 @@ absl::Status Loader::FillShard(int64_t run, int column, int64_t position, int64_
         while (i + count < n && row_at(first + i + count) == row + count) ++count;
         char* scratch = scratch_.data() + i * row_bytes;
         RETURN_IF_ERROR(from.Read(row, count, scratch));
-        for (int64_t k = 0; k < count; ++k) row_pointers_[i + k] = scratch + k * row_bytes;
+        for (int64_t k = 0; k < count; ++k) row_pointers[i + k] = scratch + k * row_bytes;
       } else {
-        row_pointers_[i] = at;
+        row_pointers[i] = at;
+        // Shuffled rows lie anywhere: they are all fetched before the first is converted.
+        for (int64_t b = 0; b < std::min(row_bytes, kMostPrefetch); b += kLineBytes) {
+          __builtin_prefetch(static_cast<const char*>(at) + b);
+        }
       }
       i += count;
     }
     char* out = to + first * converter.transform().row_bytes();
-    const int64_t good = converter.Convert(row_pointers_.data(), n, out);
+    const int64_t good = converter.Convert(row_pointers, n, out);
     if (good != n) {
       return DataError(from.Where(row_at(first + good)), ", ",
-                       converter.Complaint(row_pointers_[good]));
+                       converter.Complaint(row_pointers[good]));
     }
   }
   return absl::OkStatus();

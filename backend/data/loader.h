@@ -1,4 +1,5 @@
-// Batches, made by one thread ahead of the step that takes them.
+// Batches, made ahead of the step that takes them by a thread beside it, or by the threads
+// of the step itself, between two steps.
 #ifndef ONWARD_BACKEND_DATA_LOADER_H_
 #define ONWARD_BACKEND_DATA_LOADER_H_
 
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -40,6 +42,13 @@ struct LoaderOptions {
   int first_shard = 0;  // this process makes shards [first_shard, end_shard)
   int end_shard = -1;   // Default (-1): shards
   int buffers = 3;      // batches that exist at once, those in use included; at least 2
+  // Default (0): batches are made by one thread in the background. More: by so many of the
+  // consumer's team, within Next(), where no core is free for that thread and all columns
+  // are in memory: it would take the core from a step whose other threads wait for it.
+  int foreground_threads = 0;
+  // Calls body(i) for every i in [0, count), at once. REQUIRES: given where there are
+  // several foreground threads.
+  void (*for_team)(int count, absl::FunctionRef<void(int)> body) = nullptr;
 };
 
 // A column of the data set and its way into the batch.
@@ -93,7 +102,8 @@ class Batch {
 // One consumer thread; batches may be released by any thread, in any order.
 class Loader {
  public:
-  // Starts the thread, which waits for Start(). `data` must outlive the loader.
+  // Starts the thread, which waits for Start(); none where batches are made in the
+  // foreground. `data` must outlive the loader.
   // With `buffers`, batches are written there (options.buffers is their number)
   // and the loader holds none of its own. InvalidArgument for options that make
   // no sense (kUsage), a data set without rows or without such a column (kData).
@@ -110,8 +120,8 @@ class Loader {
   absl::Status Start(int64_t epoch, int64_t position = 0,
                      int64_t epochs = std::numeric_limits<int64_t>::max());
 
-  // The next batch, waiting for it where it is not made yet; an empty one at the
-  // end. REQUIRES: Start() was called, and fewer than `buffers` batches are held.
+  // The next batch, waiting for it where it is not made yet, or making it; an empty one at
+  // the end. REQUIRES: Start() was called, and fewer than `buffers` batches are held.
   absl::StatusOr<Batch> Next();
 
   int columns() const { return static_cast<int>(columns_.size()); }
@@ -142,13 +152,28 @@ class Loader {
   absl::Status AddBuffers(const std::vector<BatchBuffers>& buffers);
   int local_shards() const { return options_.end_shard - options_.first_shard; }
 
+  // What is made next.
+  struct Cursor {
+    int64_t epoch = 0, position = 0, epochs = 0;  // `epochs`: left, this one counted
+  };
+
+  bool foreground() const { return options_.foreground_threads > 0; }
   void Run();
-  // Makes batches from (epoch, position) on, until the last or until `run` is over.
-  absl::Status MakeEpochs(int64_t run, int64_t epoch, int64_t position, int64_t epochs);
+  // Makes batches from the cursor on, until the last or until `run` is over.
+  absl::Status MakeEpochs(int64_t run, Cursor cursor);
+  // Brings the cursor, and the order, to a batch that there is. False at the end.
+  bool FindBatch(Cursor* cursor);
+  // That batch's number and rows into the slot; the cursor goes behind it.
+  void TakeRows(Cursor* cursor, Slot* slot) const;
+  int64_t EndOfEpoch(int64_t position) const;
+  absl::StatusOr<Batch> MakeNext();
   // A free slot, now kFilling; -1 where `run` is over.
   int ClaimSlot(int64_t run);
   absl::Status Fill(int64_t run, Slot* slot);
   absl::Status FillShard(int64_t run, int column, int64_t position, int64_t rows, char* to);
+  // Rows [begin, end) of those, by part `part` of the team.
+  absl::Status FillRows(int64_t run, int column, int64_t position, RowRange rows, char* to,
+                        int part);
   bool Over(int64_t run);
   void Release(int slot);
 
@@ -156,12 +181,14 @@ class Loader {
   LoaderOptions options_;
   std::vector<const Column*> columns_;
 
-  // Of the thread alone.
-  std::vector<Converter> converters_;
+  // Of the threads that make batches.
+  std::vector<std::vector<Converter>> converters_;  // column, part
   std::vector<uint32_t> order_;
   int64_t ordered_epoch_ = -1;
-  Buffer scratch_;  // rows of columns that stay in their file
-  std::vector<const void*> row_pointers_;
+  Buffer scratch_;                         // rows of columns that stay in their file
+  std::vector<const void*> row_pointers_;  // part, kChunk
+  std::vector<absl::Status> part_status_;
+  Cursor cursor_;  // in the foreground
 
   std::vector<Tensor> own_;  // memory of the slots' views, unless the consumer gave it
   std::vector<Slot> slots_;
@@ -169,7 +196,7 @@ class Loader {
   std::mutex mutex_;  // guards all that follows
   std::condition_variable to_thread_, to_consumer_;
   int64_t run_ = 0;  // counts Start(); what an earlier one made is given up
-  int64_t start_epoch_ = 0, start_position_ = 0, start_epochs_ = 0;
+  Cursor start_;
   bool stop_ = false;
   std::vector<int> ready_;  // a ring of slot numbers, as long as slots_
   size_t ready_first_ = 0, ready_count_ = 0;

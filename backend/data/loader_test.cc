@@ -48,8 +48,20 @@ std::vector<LoaderColumn> Columns(const Dataset& data) {
           {"labels", *FitLabels(*data.Find("labels"), labels, &notes)}};
 }
 
-std::unique_ptr<Loader> Make(const Dataset& data, const LoaderOptions& options,
+// Every test runs with batches made in the background (0), and by so many threads in the
+// foreground.
+int foreground_threads = 0;
+class LoaderTest : public testing::TestWithParam<int> {
+  void SetUp() override { foreground_threads = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Threads, LoaderTest, testing::Values(0, 1, 3));
+
+std::unique_ptr<Loader> Make(const Dataset& data, LoaderOptions options,
                              std::vector<BatchBuffers> buffers = {}) {
+  options.foreground_threads = foreground_threads;
+  options.for_team = [](int count, absl::FunctionRef<void(int)> body) {
+    for (int i = count; i > 0; --i) body(i - 1);
+  };
   auto loader = Loader::Create(&data, Columns(data), options, std::move(buffers));
   EXPECT_TRUE(loader.ok()) << loader.status();
   return std::move(*loader);
@@ -71,7 +83,7 @@ std::vector<int64_t> Drain(Loader* loader) {
   }
 }
 
-TEST(Loader, APartOfTheRowsIsADataSetOfItsOwn) {
+TEST_P(LoaderTest, APartOfTheRowsIsADataSetOfItsOwn) {
   const Dataset data = Numbered(10);
   LoaderOptions options;
   options.batch_size = 4;
@@ -89,7 +101,7 @@ TEST(Loader, APartOfTheRowsIsADataSetOfItsOwn) {
   EXPECT_FALSE(Loader::Create(&data, Columns(data), options).ok());
 }
 
-TEST(Loader, SequentialGivesRowsInOrderAndASmallLastBatch) {
+TEST_P(LoaderTest, SequentialGivesRowsInOrderAndASmallLastBatch) {
   const Dataset data = Numbered(10);
   LoaderOptions options;
   options.batch_size = 4;
@@ -110,7 +122,20 @@ TEST(Loader, SequentialGivesRowsInOrderAndASmallLastBatch) {
   EXPECT_FALSE(*loader->Next());
 }
 
-TEST(Loader, DropLastLeavesTheSmallBatchOut) {
+// Batches of 56 KB, which several threads share.
+TEST_P(LoaderTest, LargeBatchesHaveEveryRowOnce) {
+  const Dataset data = Numbered(20000);
+  LoaderOptions options;
+  options.batch_size = 7001;
+  auto loader = Make(data, options);
+  ASSERT_TRUE(loader->Start(0, 0, 1).ok());
+  std::vector<int64_t> rows = Drain(loader.get());
+  ASSERT_EQ(rows.size(), 20000u);
+  std::sort(rows.begin(), rows.end());
+  for (int64_t i = 0; i < 20000; ++i) ASSERT_EQ(rows[i], i);
+}
+
+TEST_P(LoaderTest, DropLastLeavesTheSmallBatchOut) {
   const Dataset data = Numbered(10);
   LoaderOptions options;
   options.batch_size = 4;
@@ -123,7 +148,7 @@ TEST(Loader, DropLastLeavesTheSmallBatchOut) {
   EXPECT_FALSE(Loader::Create(&data, Columns(data), options).ok());
 }
 
-TEST(Loader, EveryEpochIsAnotherPermutation) {
+TEST_P(LoaderTest, EveryEpochIsAnotherPermutation) {
   const Dataset data = Numbered(1000);
   LoaderOptions options;
   options.batch_size = 7;
@@ -143,13 +168,13 @@ TEST(Loader, EveryEpochIsAnotherPermutation) {
 }
 
 // The order is part of what a resumed run relies on: it must never change.
-TEST(Loader, TheOrderIsFixedForAllTime) {
+TEST_P(LoaderTest, TheOrderIsFixedForAllTime) {
   std::vector<uint32_t> order(8);
   ShuffleRows(1, 0, absl::MakeSpan(order));
   EXPECT_EQ(order, (std::vector<uint32_t>{2, 4, 1, 7, 6, 0, 5, 3}));
 }
 
-TEST(Loader, TheOrderIsUniform) {
+TEST_P(LoaderTest, TheOrderIsUniform) {
   // Each of the 24 permutations of 4 rows about equally often (chi-squared).
   std::vector<uint32_t> order(4);
   std::vector<int> count(256);
@@ -167,7 +192,7 @@ TEST(Loader, TheOrderIsUniform) {
   EXPECT_LT(chi, 49.7);  // 23 degrees of freedom, 0.1 %
 }
 
-TEST(Loader, ResumesInMidEpochWithAnyBatchSize) {
+TEST_P(LoaderTest, ResumesInMidEpochWithAnyBatchSize) {
   const Dataset data = Numbered(100);
   LoaderOptions options;
   options.batch_size = 9;
@@ -187,7 +212,7 @@ TEST(Loader, ResumesInMidEpochWithAnyBatchSize) {
   EXPECT_FALSE(other->Start(-1, 0).ok());
 }
 
-TEST(Loader, ShardsAreSlicesOfTheGlobalBatchWrittenToGivenBuffers) {
+TEST_P(LoaderTest, ShardsAreSlicesOfTheGlobalBatchWrittenToGivenBuffers) {
   const Dataset data = Numbered(23);
   LoaderOptions options;
   options.batch_size = 10;
@@ -228,7 +253,7 @@ TEST(Loader, ShardsAreSlicesOfTheGlobalBatchWrittenToGivenBuffers) {
   }
 }
 
-TEST(Loader, ShardSizesDifferByAtMostOne) {
+TEST_P(LoaderTest, ShardSizesDifferByAtMostOne) {
   for (int64_t rows : {0, 1, 5, 128, 129}) {
     for (int shards : {1, 2, 3, 8}) {
       int64_t at = 0;
@@ -243,7 +268,7 @@ TEST(Loader, ShardSizesDifferByAtMostOne) {
   }
 }
 
-TEST(Loader, ErrorsComeInTheBatchsPlace) {
+TEST_P(LoaderTest, ErrorsComeInTheBatchsPlace) {
   Dataset data = Numbered(20);
   Tensor y(DataType::kUint8, {20});
   y.mutable_values<uint8_t>()[13] = 10;
@@ -266,7 +291,7 @@ TEST(Loader, ErrorsComeInTheBatchsPlace) {
   EXPECT_TRUE(loader->Next().ok());
 }
 
-TEST(Loader, NanIsNamedByRowOfItsFile) {
+TEST_P(LoaderTest, NanIsNamedByRowOfItsFile) {
   Tensor x(DataType::kFloat32, {30, 2});
   Column column = ColumnOf("first", x);
   x.mutable_values<float>()[2 * 7 + 1] = NAN;
@@ -283,7 +308,7 @@ TEST(Loader, NanIsNamedByRowOfItsFile) {
   ExpectDataError(status, "second.file: row 7, element [1] is NaN");
 }
 
-TEST(Loader, RowsThatStayInTheirFileAreReadAsBatchesAreMade) {
+TEST_P(LoaderTest, RowsThatStayInTheirFileAreReadAsBatchesAreMade) {
   const Dataset memory = Numbered(300);
   Tensor x(DataType::kFloat32, {300, 2});
   ASSERT_TRUE(memory.Find("x")->Read(0, 300, x.data()).ok());
@@ -318,7 +343,7 @@ TEST(Loader, RowsThatStayInTheirFileAreReadAsBatchesAreMade) {
   ExpectDataError(loader->Next().status(), "rows.npy");
 }
 
-TEST(Loader, AStepAllocatesNothing) {
+TEST_P(LoaderTest, AStepAllocatesNothing) {
   const Dataset data = Numbered(5000);
   LoaderOptions options;
   options.batch_size = 16;
@@ -333,7 +358,7 @@ TEST(Loader, AStepAllocatesNothing) {
   EXPECT_EQ(allocations, before);
 }
 
-TEST(Loader, HeldBatchesStayAsTheyAre) {
+TEST_P(LoaderTest, HeldBatchesStayAsTheyAre) {
   const Dataset data = Numbered(100);
   LoaderOptions options;
   options.batch_size = 10;
@@ -350,7 +375,7 @@ TEST(Loader, HeldBatchesStayAsTheyAre) {
   first.Release();
 }
 
-TEST(Loader, StopsPromptlyWhereverItIs) {
+TEST_P(LoaderTest, StopsPromptlyWhereverItIs) {
   const Dataset data = Numbered(2000);
   for (int i = 0; i < 200; ++i) {
     LoaderOptions options;
@@ -370,7 +395,7 @@ TEST(Loader, StopsPromptlyWhereverItIs) {
   }
 }
 
-TEST(Loader, SenselessOptionsAreUsageErrors) {
+TEST_P(LoaderTest, SenselessOptionsAreUsageErrors) {
   const Dataset data = Numbered(10);
   LoaderOptions batch, shards, buffers;
   batch.batch_size = 0;

@@ -222,6 +222,11 @@ absl::Status Trainer::MakeLoader(const FittedData& data, RowRange rows, bool tra
   options.drop_last = training && config_.drop_last;
   options.shards = PlacementOf(config_).shards;
   options.buffers = kFeedSets;
+  // With several devices one of them often waits for another: that core is free.
+  const Placement placement = PlacementOf(config_);
+  const bool free_core = placement.devices.size() > 1 || placement.threads < CoresOfThisProcess();
+  options.foreground_threads = free_core ? 0 : placement.threads;
+  options.for_team = [](int count, absl::FunctionRef<void(int)> body) { ForTeam(count, body); };
   ASSIGN_OR_RETURN(*buffers,
                    FeedBuffers::Create(feeds, options.batch_size, options.shards, kFeedSets));
   ASSIGN_OR_RETURN(*loader,
