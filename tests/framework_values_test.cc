@@ -1,4 +1,4 @@
-// Numbers that PyTorch gives for operators whose conventions are easily mistaken: where
+// Numbers that PyTorch (or ONNX) gives for operators whose conventions are easily mistaken: where
 // resized and sampled images are read, the order of gates, the ends of sequences.
 #include <gtest/gtest.h>
 
@@ -177,6 +177,78 @@ TEST(FrameworkValues, Recurrent) {
                                  -0.40507484,  -0.33159508, 0,           0},
                   {0.051567931, -0.15501665, 0.31466114, 0.13602949, 0.25941366, -0.026558274,
                    -0.16249095, 0.23666452, 0.00375309, 0.3654389, 0, 0});
+}
+
+TEST(FrameworkValues, Attention) {
+  const std::string text =
+      "g (double[1, 2, 3, 2] q, double[1, 2, 3, 2] k, double[1, 2, 3, 2] v) => "
+      "(double[1, 2, 3, 2] y) { y = Attention<is_causal = 1>(q, k, v) }";
+  const std::vector<Numbers> feeds = {Waves(12, 0), Waves(12, 10), Waves(12, 20)};
+  ExpectOutput(text, feeds,
+               {0.41832782, -0.0044256546, 0.033051299, -0.20972175, 0.02443448, -0.020099666,
+                0.47818796, 0.13545289, 0.089187162, -0.1668463, 0.045522235, -0.010163088});
+  ExpectGradients(
+      text, feeds, Waves(12, 40),
+      {{0, 0, 0.043120428, 0.046369983, -0.031926049, -0.057510155, 0, 0, 0.045980362, 0.06884726,
+        -0.031776803, -0.058990607},
+       {-0.02820221, 0.016009752, 0.042767405, -0.011765683, -0.014565195, -0.0042440694,
+        -0.04926262, 0.0052259814, 0.055113785, -0.0020863741, -0.0058511648, -0.0031396073},
+       {-0.13292023, -0.27133302, -0.065156851, 0.13681298, 0.12833014, 0.1360044, -0.045263573,
+        -0.24503166, -0.13021458, 0.08244316, 0.095502972, 0.14058753}});
+}
+
+// A query that may see no key gives zeros, and no gradient.
+TEST(FrameworkValues, AttentionToNothing) {
+  const std::string text =
+      "g (double[1, 1, 2, 1] q, double[1, 1, 2, 1] k, double[1, 1, 2, 1] v, bool[2, 2] m) => "
+      "(double[1, 1, 2, 1] y) { y = Attention(q, k, v, m) }";
+  const std::vector<Numbers> feeds = {{1, 2}, {3, 4}, {5, 6}, {0, 0, 1, 0}};
+  ExpectOutput(text, feeds, {0, 5});
+  ExpectGradients(text, feeds, {1, 1}, {{0, 0}, {0, 0}, {1, 0}});
+}
+
+TEST(FrameworkValues, Signals) {
+  ExpectOutput("g (double[1, 8, 1] x) => (double[1, 5, 2] y) { y = DFT<onesided = 1>(x) }",
+               {Waves(8, 0)},
+               {0.7715455, 0, 1.9378322, 0.45502086, -0.45777995, -0.19866309, -0.13743691,
+                -0.06084573, -0.090892182, 0});
+  ExpectOutput(
+      "g (double[1, 3, 1] x) => (double[1, 5, 2] y) "
+      "{ n = Constant<value_int = 5>() y = DFT(x, n) }",
+      {Waves(3, 0)},
+      {0.94594421, 0, 0.50414543, -0.47387075, 0.074721197, -0.20012926, 0.074721197, 0.20012926,
+       0.50414543, 0.47387075});
+  ExpectOutput(
+      "g (double[1, 8, 1] x) => (double[1, 7, 1] y) { n = Constant<value_int = 7>() "
+      "s = DFT<onesided = 1>(x) y = DFT<onesided = 1, inverse = 1>(s, n) }",
+      {Waves(8, 0)},
+      {0.49382516, 0.48114739, -0.084588809, -0.54526264, -0.37759007, 0.24534281, 0.55867166});
+  ExpectOutput(
+      "g (double[1, 8, 1] x) => (double[1, 3, 3, 2] y) { n = Constant<value_int = 4>() "
+      "s = Constant<value_int = 2>() w = HannWindow<output_datatype = 11>(n) y = STFT(x, s, w) }",
+      {Waves(8, 0)},
+      {0.10868374, 0, -0.070560004, -0.41652498, 0.032436271, 0, -0.73851664, 0, 0.47946214,
+       0.11934675, -0.22040764, 0, 0.50597899, 0, -0.3284933, 0.31719344, 0.15100761, 0});
+  const auto window = [](const char* call) {
+    return absl::StrCat("g (double[5] x) => (double[5] y) { n = Constant<value_int = 5>() w = ",
+                        call, "(n) c = Cast<to = 11>(w) y = Mul(c, x) }");
+  };
+  const Numbers ones = {1, 1, 1, 1, 1};
+  ExpectOutput(window("HannWindow<periodic = 0>"), {ones}, {0, 0.5, 1, 0.5, 0});
+  ExpectOutput(window("BlackmanWindow"), {ones},
+               {0, 0.20077014, 0.84922986, 0.84922986, 0.20077014});
+  ExpectOutput(window("HammingWindow<periodic = 0>"), {ones},
+               {4.0 / 46, 25.0 / 46, 1, 25.0 / 46, 4.0 / 46});
+  // (ONNX's own; other libraries place the corners otherwise.)
+  Numbers triangles(27, 0.0);
+  triangles[0] = triangles[4] = triangles[8] = 1;
+  triangles[11] = 0.5;
+  ExpectOutput(
+      "g (float[9, 3] x) => (float[9, 3] y) { b = Constant<value_int = 3>() "
+      "n = Constant<value_int = 17>() r = Constant<value_int = 8000>() "
+      "lo = Constant<value_float = 100.0>() hi = Constant<value_float = 3000.0>() "
+      "w = MelWeightMatrix(b, n, r, lo, hi) y = Mul(w, x) }",
+      {Numbers(27, 1.0)}, triangles);
 }
 
 TEST(FrameworkValues, ProductsAtZeros) {

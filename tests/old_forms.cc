@@ -204,6 +204,23 @@ void AddImages(Forms* forms) {
              "{ y = GridSample(x, grid) }");
 }
 
+// Its axis was an attribute, and another one where none is given.
+void AddSignals(Forms* forms) {
+  const std::string head = "g (float[2, 3, 2, 1] x) => (float[2, 3, 2, 2] y) ";
+  forms->Add("DFT", {17}, head + "{ y = DFT(x) }",
+             head + "{ a = Constant <value_int = 1> () y = DFT(x, , a) }");
+  forms->Add("DFT", {17}, head + "{ y = DFT <axis = 2, inverse = 1> (x) }",
+             head + "{ a = Constant <value_int = 2> () y = DFT <inverse = 1> (x, , a) }");
+}
+
+void AddScatters(Forms* forms) {
+  const std::string head = "g (float[3, 2] x, int64[1, 2] i, float[1, 2] u) => (float[3, 2] y) ";
+  forms->Add("Scatter", {9, 10}, head + "{ y = Scatter(x, i, u) }",
+             head + "{ y = ScatterElements(x, i, u) }");
+  forms->Add("Scatter", {9}, head + "{ y = Scatter <axis = 1> (x, i, u) }",
+             head + "{ y = ScatterElements <axis = 1> (x, i, u) }");
+}
+
 }  // namespace
 
 const std::vector<OldForm>& OldForms() {
@@ -215,6 +232,8 @@ const std::vector<OldForm>& OldForms() {
     AddSoftmax(&forms);
     AddNormalisations(&forms);
     AddImages(&forms);
+    AddSignals(&forms);
+    AddScatters(&forms);
     return new std::vector<OldForm>(std::move(forms.list));
   }();
   return *list;

@@ -221,6 +221,19 @@ void AddSmooth(OperatorFamily& list) {
                             return u.dy * (s + alpha * (u.y * (1 - s)));
                           },
                           {"alpha = 0.5"}));
+  // y = swish(a) b
+  list.push_back(
+      Operator("", "SwiGLU")
+          .Elementwise()
+          .Example("g (float[2, 3] large_a, float[2, 3] b) => (float[2, 3] y) "
+                   "{ y = SwiGLU(large_a, b) }")
+          .Example("g (float[2, 3] large_a, float[2, 3] b) => (float[2, 3] y) "
+                   "{ y = SwiGLU<alpha = 0.5>(large_a, b) }")
+          .AlwaysLower([](LowerContext& l) {
+            l.y(0, l.b().Op("Swish", {l.x(0)}, {{"alpha", l.attributes().Float("alpha", 1)}}) *
+                       l.x(1));
+            return absl::OkStatus();
+          }));
   // y = x t with t = tanh(softplus(x));  y' = t + x (1 - t t) sigmoid(x)
   list.push_back(Function("Mish", "large", [](const Unary& u) {
     Expr t = u.Op("Tanh", u.Op("Softplus", u.x));

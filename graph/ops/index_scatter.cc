@@ -1,8 +1,9 @@
 // Reading and writing at single places: GatherElements, GatherND, their scatters,
-// OneHot, NonZero, TopK.
+// OneHot, NonZero, TopK, TensorScatter.
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -197,6 +198,62 @@ void AddTuples(OperatorFamily& list) {
   list.push_back(scatter);
 }
 
+// present[b, .., start[b] + t, ..] = update[b, .., t, ..], past elsewhere; in circular mode
+// places behind the end begin anew
+absl::Status LowerTensorScatter(LowerContext& l) {
+  Builder& b = l.b();
+  const Dims past = l.x(0).dims(), update = l.x(1).dims();
+  const int64_t axis = FromBack(l.attributes().Int("axis", -2), l.x(0).rank());
+  Dims samples(past.size(), 1), steps(past.size(), 1);
+  samples[0] = update[0];
+  steps[axis] = update[axis];
+  Expr places = b.Reshape(b.Ints(Iota(update[axis])), steps);
+  if (l.has_x(2)) places = places + b.Reshape(l.x(2), samples);
+  if (l.attributes().String("mode", "linear") == "circular") {
+    places = b.Op("Mod", {places, b.Like(places, static_cast<double>(past[axis]))});
+  }
+  l.y(0, b.Op("ScatterElements", {l.x(0), b.Expand(places, update), l.x(1)}, {{"axis", axis}}));
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensorScatter(InferContext& c) {
+  const std::string mode = c.attributes().String("mode", "linear");
+  if (mode != "linear" && mode != "circular") {
+    return absl::InvalidArgumentError(absl::StrCat("no mode '", mode, "'"));
+  }
+  Dims past = c.input(0).dims;
+  const Dims& update = c.input(1).dims;
+  ASSIGN_OR_RETURN(const int64_t axis, NormalizeAxis(c.attributes().Int("axis", -2), past.size()));
+  bool fits = axis > 0 && update.size() == past.size() && update[axis] <= past[axis];
+  if (fits) past[axis] = update[axis];
+  fits = fits && past == update && (!c.has(2) || c.input(2).dims == Dims{past[0]});
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an update of ", ToString(update), " along axis ",
+                                                 axis, " does not fit ",
+                                                 ToString(c.input(0).dims)));
+}
+
+Operator TensorScatter() {
+  return Operator("", "TensorScatter")
+      .Example(
+          "g (float[2, 4, 3] x, float[2, 2, 3] u) => (float[2, 4, 3] y) "
+          "{ y = TensorScatter(x, u) }")
+      .Example(
+          "g (float[2, 2, 4] x, float[2, 2, 2] u, int64[2] labels_i) => (float[2, 2, 4] y) "
+          "{ y = TensorScatter<axis = -1, mode = \"linear\">(x, u, labels_i) }")
+      .Example(
+          "g (float[2, 3, 1] x, float[2, 2, 1] u, int64[2] labels_i) => (float[2, 3, 1] y) "
+          "{ y = TensorScatter<axis = 1, mode = \"circular\">(x, u, labels_i) }")
+      .Infer(OnnxInferenceAnd("TensorScatter", CheckTensorScatter))
+      .AlwaysLower(LowerTensorScatter)
+      .Samples([](const Node&, absl::Span<const SampleAxis> inputs, int) {
+        for (const SampleAxis& s : inputs) {
+          if (!(s == SampleAxis::Axis(0))) return SampleAxis::Mixed();
+        }
+        return inputs[0];
+      });
+}
+
 // values = the k greatest (least) along an axis, indices = where they are;
 // dx = dvalues there, 0 elsewhere
 void AddTopK(OperatorFamily& list) {
@@ -297,6 +354,7 @@ void AddScatterOperators(OperatorFamily& list) {
   AddTuples(list);
   AddMarks(list);
   AddTopK(list);
+  list.push_back(TensorScatter());
 }
 
 }  // namespace onward

@@ -17,6 +17,8 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddResizeOperators(family);
   AddSamplingOperators(family);
   AddRecurrentOperators(family);
+  AddAttentionOperators(family);
+  AddSignalOperators(family);
   AddIndexOperators(family);
   AddScatterOperators(family);
   AddReduceOperators(family);

@@ -42,6 +42,8 @@ void AddPadOperators(OperatorFamily& list);
 void AddResizeOperators(OperatorFamily& list);
 void AddSamplingOperators(OperatorFamily& list);
 void AddRecurrentOperators(OperatorFamily& list);
+void AddAttentionOperators(OperatorFamily& list);
+void AddSignalOperators(OperatorFamily& list);
 void AddIndexOperators(OperatorFamily& list);
 void AddScatterOperators(OperatorFamily& list);
 void AddReduceOperators(OperatorFamily& list);

@@ -60,10 +60,23 @@ Expr OneInt(Builder& b, int64_t value) { return b.Ints(std::vector<int64_t>{valu
 Expr Reals(Builder& b, DataType dtype, Dims dims, const std::vector<double>& numbers) {
   Tensor t(dtype, std::move(dims));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (dtype == DataType::kFloat64) {
-      t.mutable_values<double>()[i] = numbers[i];
-    } else {
-      t.mutable_values<float>()[i] = static_cast<float>(numbers[i]);
+    const auto number = static_cast<float>(numbers[i]);
+    switch (dtype) {
+      case DataType::kFloat64:
+        t.mutable_values<double>()[i] = numbers[i];
+        break;
+      case DataType::kFloat32:
+        t.mutable_values<float>()[i] = number;
+        break;
+      case DataType::kFloat16:
+        t.mutable_values<uint16_t>()[i] = FloatToHalf(number);
+        break;
+      case DataType::kBfloat16:
+        t.mutable_values<uint16_t>()[i] = FloatToBfloat(number);
+        break;
+      default:
+        b.Fail(absl::InternalError("a constant of reals in another type"));
+        return Expr();
     }
   }
   return b.Constant(std::move(t));

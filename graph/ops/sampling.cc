@@ -1,4 +1,4 @@
-// Images read at places that other values give: GridSample, AffineGrid.
+// Images read at places that other values give: GridSample, AffineGrid, DeformConv.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
+#include "graph/base/window.h"
 #include "graph/ir/builder.h"
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
@@ -92,58 +93,75 @@ std::vector<Tap> TapsOf(const Side& side, Expr coordinate, const std::string& mo
   return {TapAt(side, before, 1 - t), TapAt(side, before + 1, t)};
 }
 
-// y[n, c, p] = sum over the taps of each axis of x[n, c, places] * (product of weights),
-// where the places and weights follow from grid[n, p]. The image lies with its channels
-// innermost meanwhile, so that a place is a row.
+// What `images` [samples, channels, extents of `sides`] hold at the points that
+// `coordinates` give, one [samples, points] per axis: [samples, points, channels], the sum
+// over the taps of all axes of the elements there times the product of the taps' weights.
+// The channels lie innermost meanwhile, so that a place is a row.
+Expr Sampled(Builder& b, Expr images, const std::vector<Side>& sides,
+             const std::vector<Expr>& coordinates, const std::string& mode) {
+  if (!images || !coordinates[0]) return Expr();
+  const int64_t samples = images.dims()[0], channels = images.dims()[1];
+  const int64_t points = coordinates[0].dims()[1];
+  Dims extents;
+  for (const Side& side : sides) extents.push_back(side.extent);
+  const int64_t area = Elements(extents);
+  const Dims strides = Strides(extents);
+  // Row numbers begin anew with each sample.
+  std::vector<int64_t> starts;
+  for (int64_t n = 0; n < samples; ++n) starts.push_back(n * area);
+  std::vector<Tap> read = {{b.Reshape(b.Ints(starts), {samples, 1}), Expr()}};
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const std::vector<Tap> taps = TapsOf(sides[i], coordinates[i], mode);
+    std::vector<Tap> all;
+    for (const Tap& at : read) {
+      for (const Tap& tap : taps) {
+        all.push_back({at.place + tap.place * static_cast<double>(strides[i]),
+                       at.weight ? at.weight * tap.weight : tap.weight});
+      }
+    }
+    read = std::move(all);
+  }
+  Expr lines = b.Transpose(b.Reshape(images, {samples, channels, area}), {0, 2, 1});
+  Expr rows = b.Reshape(lines, {samples * area, channels});
+  Expr sum;
+  for (const Tap& at : read) {
+    if (!at.weight) return Expr();
+    Expr weight = b.Reshape(b.Cast(at.weight, images.dtype()), {samples, points, 1});
+    Expr part = b.Op("Gather", {rows, at.place}) * weight;
+    sum = sum ? sum + part : part;
+  }
+  return sum;
+}
+
+// The places and weights follow from grid[n, p].
 absl::Status LowerGridSample(LowerContext& l) {
   Builder& b = l.b();
-  const Dims x = l.x(0).dims(), grid = l.x(1).dims(), y = l.node().output()->dims();
+  const Dims x = l.x(0).dims(), y = l.node().output()->dims();
   if (Elements(y) == 0) {
     l.y(0, b.Zeros(l.node().output()->type));
     return absl::OkStatus();
   }
   const int axes = static_cast<int>(x.size()) - 2;
   const bool corners = l.attributes().Int("align_corners", 0) != 0;
-  const std::string mode = l.attributes().String("mode", "linear");
   const std::string pads = l.attributes().String("padding_mode", "zeros");
   const Padding padding = pads == "border"       ? Padding::kBorder
                           : pads == "reflection" ? Padding::kReflection
                                                  : Padding::kZeros;
-  const int64_t points = Elements(y) / (y[0] * y[1]), area = Elements(x) / (x[0] * x[1]);
   const DataType real = IsFloating(l.x(0).dtype()) ? l.x(0).dtype() : l.x(1).dtype();
-  // Row numbers begin anew with each sample of the batch.
-  std::vector<int64_t> starts;
-  for (int64_t n = 0; n < x[0]; ++n) starts.push_back(n * area);
-  std::vector<Tap> corners_of = {{b.Reshape(b.Ints(starts), {x[0], 1}), Expr()}};
-  const Dims strides = Strides(absl::MakeConstSpan(x).subspan(2));
+  std::vector<Side> sides;
+  std::vector<Expr> coordinates;
   for (int i = 0; i < axes; ++i) {
     // Coordinates stand innermost axis first.
     Expr c = b.Op("Gather", {l.x(1), b.Constant(Tensor::Scalar<int64_t>(axes - 1 - i))},
                   {{"axis", int64_t{-1}}});
-    c = b.Reshape(c, {x[0], points});
+    c = b.Reshape(c, {x[0], Elements(y) / (y[0] * y[1])});
     const auto n = static_cast<double>(x[i + 2]);
-    const Side side{b, padding, x[i + 2], corners ? 0 : -0.5, corners ? n - 1 : n - 0.5};
-    Expr coordinate = corners ? (c + 1) * ((n - 1) / 2) : ((c + 1) * n - 1) / 2;
-    const std::vector<Tap> taps = TapsOf(side, coordinate, mode);
-    std::vector<Tap> all;
-    for (const Tap& at : corners_of) {
-      for (const Tap& tap : taps) {
-        all.push_back({at.place + tap.place * static_cast<double>(strides[i]),
-                       at.weight ? at.weight * tap.weight : tap.weight});
-      }
-    }
-    corners_of = std::move(all);
-    if (!b.status().ok()) return b.status();
+    sides.push_back({b, padding, x[i + 2], corners ? 0 : -0.5, corners ? n - 1 : n - 0.5});
+    coordinates.push_back(corners ? (c + 1) * ((n - 1) / 2) : ((c + 1) * n - 1) / 2);
   }
-  Expr lines = b.Transpose(b.Reshape(b.Cast(l.x(0), real), {x[0], x[1], area}), {0, 2, 1});
-  Expr rows = b.Reshape(lines, {x[0] * area, x[1]});
-  Expr sum;
-  for (const Tap& at : corners_of) {
-    Expr weight = b.Reshape(b.Cast(at.weight, real), {x[0], points, 1});
-    Expr part = b.Op("Gather", {rows, at.place}) * weight;
-    sum = sum ? sum + part : part;
-  }
-  l.y(0, b.Cast(b.Reshape(b.Transpose(sum, {0, 2, 1}), y), l.x(0).dtype()));
+  Expr values =
+      Sampled(b, b.Cast(l.x(0), real), sides, coordinates, l.attributes().String("mode", "linear"));
+  l.y(0, b.Cast(b.Reshape(b.Transpose(values, {0, 2, 1}), y), l.x(0).dtype()));
   return absl::OkStatus();
 }
 
@@ -277,9 +295,149 @@ Operator AffineGrid() {
   return op;
 }
 
+// ---- DeformConv: a convolution whose every tap is read somewhat aside, by `offset`, and
+// weighed by `mask`. Inputs x, w, offset, bias (optional), mask (optional).
+
+struct Deformed {
+  Window window;
+  int64_t group = 1, offset_group = 1, taps = 0, points = 0;
+};
+
+absl::StatusOr<Deformed> ReadDeformed(const Attributes& attributes, const Dims& x, const Dims& w,
+                                      const Dims& offset) {
+  Deformed d;
+  d.group = attributes.Int("group", 1);
+  d.offset_group = attributes.Int("offset_group", 1);
+  bool fits = x.size() >= 3 && w.size() == x.size() && offset.size() == x.size() && d.group > 0 &&
+              d.offset_group > 0 && x[1] == w[1] * d.group && w[0] % d.group == 0 &&
+              x[1] % d.offset_group == 0 && offset[0] == x[0] && Elements(Spatial(x)) > 0;
+  if (fits) {
+    d.window = ReadWindow(attributes, Spatial(x), Spatial(offset), Spatial(w));
+    d.taps = Elements(Spatial(w));
+    d.points = Elements(Spatial(offset));
+    fits = offset[1] == d.offset_group * d.taps * d.window.axes();
+  }
+  for (int i = 0; fits && i < d.window.axes(); ++i) {
+    const Window& v = d.window;
+    const int64_t reach = v.dilation[i] * (v.kernel[i] - 1) + 1;
+    const int64_t room = v.input[i] + v.begin[i] + v.end[i] - reach;
+    fits = v.stride[i] > 0 && room >= 0 && v.output[i] == room / v.stride[i] + 1;
+  }
+  if (fits) return d;
+  return absl::InvalidArgumentError(absl::StrCat("input ", ToString(x), ", filters ", ToString(w),
+                                                 " and offset ", ToString(offset), " do not fit"));
+}
+
+absl::Status InferDeformConv(InferContext& c) {
+  if (!c.has(0) || !c.has(1) || !c.has(2)) {
+    return absl::InvalidArgumentError("expected X, W and offset");
+  }
+  const Dims &x = c.input(0).dims, &w = c.input(1).dims;
+  for (const char* name : {"strides", "dilations", "pads"}) {
+    const size_t given = c.attributes().Ints(name).size(), axes = x.size() < 2 ? 0 : x.size() - 2;
+    if (given != 0 && given != (std::string(name) == "pads" ? 2 * axes : axes)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has ", given, " numbers"));
+    }
+  }
+  ASSIGN_OR_RETURN(const Deformed d, ReadDeformed(c.attributes(), x, w, c.input(2).dims));
+  Dims y = c.input(2).dims, mask = y;
+  y[1] = w[0];
+  mask[1] = d.offset_group * d.taps;
+  if ((c.has(3) && c.input(3).dims != Dims{w[0]}) || (c.has(4) && c.input(4).dims != mask)) {
+    return absl::InvalidArgumentError("the bias or the mask does not fit");
+  }
+  c.SetOutput(0, c.input(0).dtype, y);
+  return absl::OkStatus();
+}
+
+// Where the taps are without their offsets, along one axis: [taps * points].
+std::vector<double> Undisturbed(const Window& window, int axis) {
+  std::vector<double> places;
+  Dims k(window.axes(), 0);
+  do {
+    Dims p(window.axes(), 0);
+    do {
+      places.push_back(static_cast<double>(window.At(axis, p[axis], k[axis])));
+    } while (Next(p, window.output));
+  } while (Next(k, window.kernel));
+  return places;
+}
+
+// The samples of all taps as columns, multiplied by the filters.
+absl::Status LowerDeformConv(LowerContext& l) {
+  Builder& b = l.b();
+  const Dims x = l.x(0).dims(), w = l.x(1).dims(), y = l.node().output()->dims();
+  if (Elements(y) == 0) {
+    l.y(0, b.Zeros(l.node().output()->type));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const Deformed d, ReadDeformed(l.attributes(), x, w, l.x(2).dims()));
+  const int64_t axes = d.window.axes(), own = x[1] / d.offset_group;
+  const int64_t images = x[0] * d.offset_group, reads = d.taps * d.points;
+  Expr offset = b.Reshape(l.x(2), {images, d.taps, axes, d.points});
+  std::vector<Side> sides;
+  std::vector<Expr> coordinates;
+  for (int i = 0; i < axes; ++i) {
+    Expr aside =
+        b.Op("Gather", {offset, b.Constant(Tensor::Scalar<int64_t>(i))}, {{"axis", int64_t{2}}});
+    const auto n = static_cast<double>(x[i + 2]);
+    sides.push_back({b, Padding::kZeros, x[i + 2], 0, n - 1});
+    coordinates.push_back(
+        b.Reshape(aside, {images, reads}) +
+        Reals(b, offset ? offset.dtype() : DataType::kFloat32, {reads}, Undisturbed(d.window, i)));
+  }
+  Dims grouped{images, own};
+  grouped.insert(grouped.end(), x.begin() + 2, x.end());
+  Expr values = Sampled(b, b.Reshape(l.x(0), grouped), sides, coordinates, "linear");
+  if (l.has_x(4)) values = values * b.Reshape(l.x(4), {images, reads, 1});
+  Expr columns = b.Transpose(b.Reshape(values, {images, d.taps, d.points, own}), {0, 3, 1, 2});
+  columns = b.Reshape(columns, {x[0], d.group, w[1] * d.taps, d.points});
+  Expr out = b.MatMul(b.Reshape(l.x(1), {d.group, w[0] / d.group, w[1] * d.taps}), columns);
+  out = b.Reshape(out, y);
+  if (l.has_x(3)) {
+    Dims channel(y.size(), 1);
+    channel[1] = y[1];
+    out = out + b.Reshape(l.x(3), channel);
+  }
+  l.y(0, out);
+  return absl::OkStatus();
+}
+
+Operator DeformConv() {
+  Operator op("", "DeformConv");
+  op.Example(
+        "g (float[2, 2, 4, 3] x, float[3, 2, 2, 2] w, float[2, 8, 3, 2] large_o) => "
+        "(float[2, 3, 3, 2] y) { y = DeformConv(x, w, large_o) }")
+      .Example(
+          "g (float[1, 4, 4, 4] x, float[2, 2, 2, 2] w, float[1, 16, 2, 2] o, float[2] b, "
+          "float[1, 8, 2, 2] m) => (float[1, 2, 2, 2] y) "
+          "{ y = DeformConv<group = 2, offset_group = 2, strides = [2, 2]>(x, w, o, b, m) }")
+      .Example(
+          "g (float[1, 1, 4, 4] x, float[1, 1, 2, 2] w, float[1, 8, 4, 3] o, float[1] b) => "
+          "(float[1, 1, 4, 3] y) { y = DeformConv<kernel_shape = [2, 2], dilations = [2, 1], "
+          "pads = [1, 0, 1, 0]>(x, w, o, b) }")
+      .Example(
+          "g (float[0, 1, 3, 3] x, float[1, 1, 2, 2] w, float[0, 8, 2, 2] o) => "
+          "(float[0, 1, 2, 2] y) { y = DeformConv(x, w, o) }")
+      .Infer(InferDeformConv)
+      .AlwaysLower(LowerDeformConv)
+      .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int output) {
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          const bool none = inputs[i].kind == SampleAxis::Kind::kNone;
+          const bool of_batch = i == 0 || i == 2 || i == 4;
+          const bool absent = node.input(static_cast<int>(i)) == nullptr;
+          const bool good = of_batch ? absent || inputs[i] == SampleAxis::Axis(0) : none;
+          if (!good) return SampleAxis::Mixed();
+        }
+        return output == 0 ? inputs[0] : SampleAxis::Mixed();
+      });
+  return op;
+}
+
 }  // namespace
 
 void AddSamplingOperators(OperatorFamily& list) {
+  list.push_back(DeformConv());
   list.push_back(GridSample());
   list.push_back(AffineGrid());
 }
