@@ -79,7 +79,7 @@ class Executor::Machine {
     for (const auto& device : partials_) {
       for (const auto& lane : device) add(lane);
     }
-    add(constants_);
+    sum += constant_bytes_;
     add(own_feeds_);
     add(output_memory_);
     return sum;
@@ -176,10 +176,16 @@ class Executor::Machine {
       }
     }
     for (size_t c = 0; c < plan_.constants.size(); ++c) {
+      // One that lies as the plan wants it is read where it is.
+      const Tensor& constant = *plan_.constants[c];
+      constants_.push_back(const_cast<void*>(constant.data()));
+      constant_bytes_ += plan_.ConstantBytes(static_cast<int>(c));
+      if (constant.type() == plan_.constant_types[c]) continue;
       ASSIGN_OR_RETURN(DeviceMemory memory,
                        DeviceMemory::Allocate(plan_.constant_types[c].bytes()));
-      ConvertLayout(plan_.constants[c]->view(), {plan_.constant_types[c], memory.data()});
-      constants_.push_back(std::move(memory));
+      ConvertLayout(constant.view(), {plan_.constant_types[c], memory.data()});
+      constants_.back() = memory.data();
+      constant_memory_.push_back(std::move(memory));
     }
     for (const PlanFeed& feed : plan_.feeds) RETURN_IF_ERROR(TakeFeed(feed));
     for (const PlanOutput& o : plan_.outputs) {
@@ -235,7 +241,7 @@ class Executor::Machine {
       case PlanBuffer::Space::kState:
         return states_->data(plan_.states[buffer.index].name, buffer.device);
       case PlanBuffer::Space::kConstant:
-        return constants_[buffer.index].data();
+        return constants_[buffer.index];
       case PlanBuffer::Space::kFeed: {
         const auto& places = feed_memory_[buffer.index];
         // A feed of the whole step has one place per set.
@@ -587,7 +593,9 @@ class Executor::Machine {
   ExecutorOptions options_;
   std::vector<std::vector<DeviceMemory>> arenas_;                 // device, arena
   std::vector<std::vector<std::vector<DeviceMemory>>> partials_;  // device, lane, slot*crossing
-  std::vector<DeviceMemory> constants_;
+  std::vector<void*> constants_;                                  // read only
+  std::vector<DeviceMemory> constant_memory_;
+  int64_t constant_bytes_ = 0;
   std::vector<std::vector<void*>> feed_memory_;  // feed, slot*sets
   std::vector<DeviceMemory> own_feeds_;
   std::vector<DeviceMemory> output_memory_;

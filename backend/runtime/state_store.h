@@ -13,11 +13,12 @@
 
 namespace onward {
 
-// Aligned memory, zeroed. Its pages are touched when it is made.
+// Aligned memory, zeroed.
 class DeviceMemory {
  public:
-  // ResourceExhausted (kUntrainable) where it is not to be had.
-  static absl::StatusOr<DeviceMemory> Allocate(int64_t bytes);
+  // ResourceExhausted (kUntrainable) where it is not to be had. Its pages are touched, so
+  // that no step has to wait for them, unless the caller will.
+  static absl::StatusOr<DeviceMemory> Allocate(int64_t bytes, bool touch = true);
   DeviceMemory() = default;
   DeviceMemory(DeviceMemory&& o) noexcept;
   DeviceMemory& operator=(DeviceMemory&& o) noexcept;
@@ -64,10 +65,17 @@ class StateStore {
  private:
   struct Entry {
     TensorType type;
-    std::vector<DeviceMemory> memory;  // by device; a single one: shared by all
+    std::vector<char*> memory;  // by device; a single one: shared by all
   };
+  // Whether a state that is here can be used by the plan.
+  absl::Status CheckKept(const Entry& entry, const PlanState& state) const;
+  // Memory for states of one plan.
+  absl::Status TakeMemory(const std::vector<const PlanState*>& states);
+  static void Fill(const Entry& entry, const PlanState& state);
+
   int devices_;
   int64_t bytes_ = 0;
+  std::vector<DeviceMemory> memory_;
   std::vector<Named> names_;
   absl::flat_hash_map<std::string, Entry> entries_;
 };

@@ -6,21 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "graph/base/memory.h"
 
 namespace onward {
-namespace {
-
-constexpr size_t kAlignment = 64;
-
-void* AlignedZeros(size_t bytes) {
-  const size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
-  void* p = std::aligned_alloc(kAlignment, rounded);
-  if (p != nullptr) std::memset(p, 0, rounded);
-  return p;
-}
-
-}  // namespace
-
 std::string ToString(const TensorType& type) {
   std::string out = absl::StrCat(Name(type.dtype), ToString(type.dims));
   if (!type.layout.plain()) absl::StrAppend(&out, ":", ToString(type.layout));
@@ -31,32 +19,32 @@ void Tensor::Deleter::operator()(const void* p) const {
   if (release) {
     release();
   } else {
-    std::free(const_cast<void*>(p));
+    FreeZeroed(const_cast<void*>(p), bytes);
   }
 }
 
 Tensor::Tensor(DataType dtype, Dims dims) : type_{dtype, std::move(dims), {}} {
-  data_ = AlignedZeros(type_.bytes());
+  data_ = AllocateZeroed(type_.bytes());
   if (data_ == nullptr) std::abort();  // callers with sizes from outside use Allocate
-  owner_ = std::unique_ptr<const void, Deleter>(data_, Deleter{});
+  owner_ = std::unique_ptr<const void, Deleter>(data_, Deleter{nullptr, type_.bytes()});
 }
 
 Tensor::Tensor(DataType dtype, Dims dims, const void* data, std::function<void()> release)
     : type_{dtype, std::move(dims), {}},
       data_(data),
-      owner_(data, Deleter{release ? std::move(release) : [] {}}) {}
+      owner_(data, Deleter{release ? std::move(release) : [] {}, 0}) {}
 
 absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, Dims dims) {
   const absl::StatusOr<int64_t> elements = CheckedElements(dims);
   if (!elements.ok()) return elements.status();
   Tensor t;
   t.type_ = TensorType{dtype, std::move(dims), {}};
-  t.data_ = AlignedZeros(t.type_.bytes());
+  t.data_ = AllocateZeroed(t.type_.bytes());
   if (t.data_ == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for ", t.type_.bytes(), " bytes of ", ToString(t.type_)));
   }
-  t.owner_ = std::unique_ptr<const void, Deleter>(t.data_, Deleter{});
+  t.owner_ = std::unique_ptr<const void, Deleter>(t.data_, Deleter{nullptr, t.type_.bytes()});
   return t;
 }
 
@@ -178,16 +166,37 @@ std::vector<std::vector<int64_t>> OffsetsOfAxes(const Dims& dims, const Layout& 
   return offsets;
 }
 
+// The last axes as one, as long as it stays short: rows of three elements would be work
+// in vain.
+size_t JoinLastAxes(std::vector<std::vector<int64_t>>* sources,
+                    std::vector<std::vector<int64_t>>* targets) {
+  constexpr size_t kLongest = 8192;
+  const auto join = [](std::vector<std::vector<int64_t>>* offsets) {
+    const std::vector<int64_t> inner = std::move(offsets->back());
+    offsets->pop_back();
+    std::vector<int64_t> joined;
+    for (int64_t outer : offsets->back()) {
+      for (int64_t i : inner) joined.push_back(outer + i);
+    }
+    offsets->back() = std::move(joined);
+  };
+  while (sources->size() > 1 &&
+         (*sources)[sources->size() - 2].size() * sources->back().size() <= kLongest) {
+    join(sources);
+    join(targets);
+  }
+  return sources->size();
+}
+
 template <size_t kSize>
 void ConvertElements(const TensorView& from, const TensorView& to) {
-  const Dims& dims = from.type.dims;
-  const auto sources = OffsetsOfAxes(dims, from.type.layout);
-  const auto targets = OffsetsOfAxes(dims, to.type.layout);
-  const size_t last = dims.size() - 1;
-  const int64_t row = dims[last];
+  auto sources = OffsetsOfAxes(from.type.dims, from.type.layout);
+  auto targets = OffsetsOfAxes(from.type.dims, to.type.layout);
+  const size_t last = JoinLastAxes(&sources, &targets) - 1;
+  const int64_t row = static_cast<int64_t>(sources[last].size());
   const int64_t *source_in_row = sources[last].data(), *target_in_row = targets[last].data();
-  Dims index(dims.size(), 0);
-  for (int64_t rows = Elements(dims) / row; rows > 0; --rows) {
+  Dims index(last + 1, 0);
+  for (int64_t rows = Elements(from.type.dims) / row; rows > 0; --rows) {
     int64_t source = 0, target = 0;
     for (size_t a = 0; a < last; ++a) {
       source += sources[a][index[a]];
@@ -200,7 +209,7 @@ void ConvertElements(const TensorView& from, const TensorView& to) {
                   kSize);
     }
     for (size_t a = last; a-- > 0;) {
-      if (++index[a] < dims[a]) break;
+      if (++index[a] < static_cast<int64_t>(sources[a].size())) break;
       index[a] = 0;
     }
   }

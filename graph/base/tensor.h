@@ -113,7 +113,8 @@ class Tensor {
 
  private:
   struct Deleter {
-    std::function<void()> release;  // empty: free()
+    std::function<void()> release;  // empty: memory of our own
+    int64_t bytes;                  // of that
     void operator()(const void* p) const;
   };
   TensorType type_;

@@ -1,27 +1,19 @@
 #include "graph/onnx/import.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl.h"
 #include "google/protobuf/stubs/logging.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/onnx/canonical.h"
 #include "graph/onnx/proto.h"
+#include "graph/onnx/read_file.h"
 #include "graph/onnx/schema.h"
 #include "onnx/checker.h"
 
@@ -34,153 +26,6 @@ constexpr int64_t kSmallBytes = 256;
 
 absl::Status Untrainable(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUntrainable);
-}
-
-absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadProto(const std::string& path) {
-  // Its own account of what it does not like is not for users.
-  google::protobuf::SetLogHandler(nullptr);
-  // Without O_NONBLOCK the opening of a pipe would wait for a writer.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
-  }
-  struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(fd);
-    return absl::InvalidArgumentError("is not a file");
-  }
-  if (status.st_size > INT32_MAX) {
-    close(fd);
-    return absl::InvalidArgumentError(
-        absl::StrCat("is ", status.st_size, " bytes long; a model over 2 GB keeps its weights in ",
-                     "files beside it (external data)"));
-  }
-  auto proto = std::make_unique<onnx::ModelProto>();
-  google::protobuf::io::FileInputStream stream(fd);
-  stream.SetCloseOnDelete(true);
-  google::protobuf::io::CodedInputStream coded(&stream);
-  coded.SetTotalBytesLimit(INT32_MAX);
-  if (status.st_size == 0 || !proto->ParseFromCodedStream(&coded) ||
-      !coded.ConsumedEntireMessage()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("is not an ONNX model, or is cut short (", status.st_size, " bytes)"));
-  }
-  return proto;
-}
-
-// Where the bytes of an initializer outside the model lie.
-struct ExternalPlace {
-  std::string location;
-  int64_t offset = 0;
-  int64_t length = -1;
-};
-
-absl::StatusOr<ExternalPlace> PlaceOf(const onnx::TensorProto& proto) {
-  ExternalPlace place;
-  for (const auto& entry : proto.external_data()) {
-    int64_t* number = entry.key() == "offset"   ? &place.offset
-                      : entry.key() == "length" ? &place.length
-                                                : nullptr;
-    if (entry.key() == "location") place.location = entry.value();
-    if (number != nullptr && (!absl::SimpleAtoi(entry.value(), number) || *number < 0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("external ", entry.key(), " '", entry.value(), "' is not a size"));
-    }
-  }
-  if (place.location.empty()) return absl::InvalidArgumentError("external data without location");
-  if (place.location.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError("the location of external data is not a file's name");
-  }
-  return place;
-}
-
-bool LiesIn(const std::filesystem::path& file, const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(folder, error);
-  if (error) return false;
-  return std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
-}
-
-// The file, only if it lies in the model's folder: a model must not be able to read
-// files of its user elsewhere. Links are followed as long as they stay in the folder, or
-// lead to where the model itself is a link to (stores of models keep files so).
-absl::StatusOr<std::string> FileInside(const std::string& model, const std::string& location) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(model).has_parent_path() ? fs::path(model).parent_path() : ".";
-  const fs::path relative = location;
-  bool outside = relative.is_absolute();
-  for (const fs::path& part : relative) outside |= part == "..";
-  const fs::path file = folder / relative;
-  std::error_code error;
-  if (!outside && !fs::is_regular_file(file, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("external data '", file.string(), "' is missing; keep it beside the model"));
-  }
-  if (!outside) {
-    const fs::path real = fs::canonical(file, error);
-    outside = error ||
-              (!LiesIn(real, folder) && !LiesIn(real, fs::canonical(model, error).parent_path()));
-  }
-  if (outside) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("external data '", location, "' lies outside the model's folder"));
-  }
-  return file.string();
-}
-
-// Reads (does not map: a file that is changed meanwhile must not harm us).
-absl::Status ReadAt(const std::string& path, int64_t offset, void* data, int64_t bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::NotFoundError(absl::StrCat("'", path, "': ", std::strerror(errno)));
-  int64_t done = 0;
-  while (done < bytes) {
-    const ssize_t n = pread(fd, static_cast<char*>(data) + done, bytes - done, offset + done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const int error = errno;
-      close(fd);
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", path, "' cannot be read: ", std::strerror(error)));
-    }
-    if (n == 0) {
-      close(fd);
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", path, "' ends at byte ", offset + done, ", expected ", offset + bytes));
-    }
-    done += n;
-  }
-  close(fd);
-  return absl::OkStatus();
-}
-
-// Adds the file to `files` where it is not there yet.
-absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& model,
-                                    std::vector<std::string>* files) {
-  const DataType dtype = static_cast<DataType>(proto.data_type());
-  if (SizeOf(dtype) == 0) {
-    return absl::UnimplementedError(absl::StrCat("data type ", proto.data_type()));
-  }
-  Dims dims(proto.dims().begin(), proto.dims().end());
-  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(dims));
-  const int64_t bytes = elements * static_cast<int64_t>(SizeOf(dtype));
-  ASSIGN_OR_RETURN(const ExternalPlace place, PlaceOf(proto));
-  if (place.length >= 0 && place.length != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("external data is ", place.length,
-                                                   " bytes long, expected ", bytes, " for ",
-                                                   Name(dtype), ToString(dims)));
-  }
-  ASSIGN_OR_RETURN(const std::string file, FileInside(model, place.location));
-  std::error_code error;
-  const int64_t size = static_cast<int64_t>(std::filesystem::file_size(file, error));
-  if (error || place.offset > size || bytes > size - place.offset) {
-    return absl::InvalidArgumentError(absl::StrCat("external data '", file, "' is ", size,
-                                                   " bytes long, expected ", bytes, " from byte ",
-                                                   place.offset));
-  }
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
-  RETURN_IF_ERROR(ReadAt(file, place.offset, tensor.data(), bytes));
-  if (std::find(files->begin(), files->end(), file) == files->end()) files->push_back(file);
-  return tensor;
 }
 
 std::vector<Extent> ExtentsOf(const onnx::TensorShapeProto& shape) {
@@ -203,10 +48,10 @@ OnnxModel::~OnnxModel() = default;
 absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::Load(const std::string& path) {
   std::unique_ptr<OnnxModel> model(new OnnxModel);
   model->path_ = path;
-  absl::StatusOr<std::unique_ptr<onnx::ModelProto>> proto = ReadProto(path);
-  if (!proto.ok()) return Untrainable(Annotate(proto.status(), path));
-  model->original_ = *std::move(proto);
-  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(), path)));
+  absl::StatusOr<ModelFile> file = ReadModelFile(path);
+  if (!file.ok()) return Untrainable(Annotate(file.status(), path));
+  model->original_ = std::move(file->proto);
+  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(file->raw_data), path)));
   return model;
 }
 
@@ -219,15 +64,15 @@ absl::StatusOr<std::unique_ptr<OnnxModel>> OnnxModel::FromBytes(const std::strin
   if (bytes.empty() || !model->original_->ParseFromString(bytes)) {
     return Untrainable(absl::InvalidArgumentError(absl::StrCat(name, ": is not an ONNX model")));
   }
-  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare(), name)));
+  RETURN_IF_ERROR(Untrainable(Annotate(model->Prepare({}), name)));
   return model;
 }
 
-absl::Status OnnxModel::Prepare() {
+absl::Status OnnxModel::Prepare(const RawPlaces& raw_data) {
   if (!original_->has_graph()) return absl::InvalidArgumentError("holds no graph");
   RETURN_IF_ERROR(TakeOpset());
   producer_ = absl::StrCat(original_->producer_name(), " ", original_->producer_version());
-  RETURN_IF_ERROR(TakeInitializers());
+  RETURN_IF_ERROR(TakeInitializers(raw_data));
   RETURN_IF_ERROR(TakeInputs());
   TakeOutputs();
   if (outputs_.empty()) return absl::InvalidArgumentError("has no output");
@@ -255,13 +100,15 @@ absl::Status OnnxModel::TakeOpset() {
   return absl::InvalidArgumentError("does not say of which opset it is");
 }
 
-absl::Status OnnxModel::TakeInitializers() {
+absl::Status OnnxModel::TakeInitializers(const RawPlaces& raw_data) {
   if (original_->graph().sparse_initializer_size() > 0) {
     return absl::UnimplementedError("sparse initializers are not supported");
   }
   for (onnx::TensorProto& t : *original_->mutable_graph()->mutable_initializer()) {
     const std::string where = absl::StrCat("initializer '", t.name(), "'");
-    absl::StatusOr<Tensor> tensor = t.data_location() == onnx::TensorProto::EXTERNAL
+    const auto raw = raw_data.find(static_cast<int>(initializers_.size()));
+    absl::StatusOr<Tensor> tensor = raw != raw_data.end() ? ReadRawData(t, path_, raw->second)
+                                    : t.data_location() == onnx::TensorProto::EXTERNAL
                                         ? ReadExternal(t, path_, &external_files_)
                                         : TensorFromProto(t);
     if (!tensor.ok()) return Annotate(tensor.status(), where);

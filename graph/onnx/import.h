@@ -26,6 +26,9 @@ class ModelProto;
 
 namespace onward {
 
+struct RawPlace;
+using RawPlaces = absl::flat_hash_map<int, RawPlace>;
+
 // One extent of an input as the file gives it.
 struct Extent {
   int64_t size = kDynamic;  // kDynamic: not fixed in the file
@@ -117,9 +120,9 @@ class OnnxModel {
 
  private:
   OnnxModel();
-  absl::Status Prepare();
+  absl::Status Prepare(const RawPlaces& raw_data);
   absl::Status TakeOpset();
-  absl::Status TakeInitializers();
+  absl::Status TakeInitializers(const RawPlaces& raw_data);
   absl::Status TakeInputs();
   void TakeOutputs();
   absl::Status Canonicalize();

@@ -87,7 +87,11 @@ absl::Status CatchOnnx(const std::function<void()>& body) {
   }
 }
 
-absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
+namespace {
+
+// The extents of a tensor whose bytes are known to be there before memory is taken.
+absl::StatusOr<Tensor> RoomFor(const onnx::TensorProto& proto, const char* what, int64_t held,
+                               int64_t bytes_of_one) {
   const auto where = [&] { return absl::StrCat("tensor '", proto.name(), "'"); };
   const DataType dtype = static_cast<DataType>(proto.data_type());
   if (SizeOf(dtype) == 0) {
@@ -97,30 +101,34 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
   Dims dims(proto.dims().begin(), proto.dims().end());
   const absl::StatusOr<int64_t> elements = CheckedElements(dims);
   if (!elements.ok()) return Annotate(elements.status(), where());
-  const int64_t bytes = *elements * static_cast<int64_t>(SizeOf(dtype));
-  // The size is known to be held by the proto before memory is taken for it.
-  if (proto.has_raw_data()) {
-    if (static_cast<int64_t>(proto.raw_data().size()) != bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", proto.raw_data().size(),
-                                                     " bytes, expected ", bytes, " for ",
-                                                     Name(dtype), ToString(dims)));
-    }
-  } else {
-    const int64_t held = std::max<int64_t>({proto.float_data_size(), proto.double_data_size(),
-                                            proto.int32_data_size(), proto.int64_data_size(),
-                                            proto.uint64_data_size()});
-    if (held != *elements) {
-      return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", held,
-                                                     " elements, expected ", *elements, " for ",
-                                                     Name(dtype), ToString(dims)));
-    }
+  const int64_t expected = *elements * bytes_of_one;
+  if (held != expected) {
+    return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", held, " ", what,
+                                                   ", expected ", expected, " for ", Name(dtype),
+                                                   ToString(dims)));
   }
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
+  return Tensor::Allocate(dtype, std::move(dims));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> RoomForRawData(const onnx::TensorProto& proto, int64_t held) {
+  const size_t size = SizeOf(static_cast<DataType>(proto.data_type()));
+  return RoomFor(proto, "bytes", held, static_cast<int64_t>(size));
+}
+
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
   if (proto.has_raw_data()) {
-    if (bytes > 0) std::memcpy(tensor.data(), proto.raw_data().data(), bytes);
-  } else {
-    RETURN_IF_ERROR(Annotate(CopyTyped(proto, &tensor), where()));
+    const std::string& raw = proto.raw_data();
+    ASSIGN_OR_RETURN(Tensor tensor, RoomForRawData(proto, static_cast<int64_t>(raw.size())));
+    if (!raw.empty()) std::memcpy(tensor.data(), raw.data(), raw.size());
+    return tensor;
   }
+  const int64_t held =
+      std::max<int64_t>({proto.float_data_size(), proto.double_data_size(), proto.int32_data_size(),
+                         proto.int64_data_size(), proto.uint64_data_size()});
+  ASSIGN_OR_RETURN(Tensor tensor, RoomFor(proto, "elements", held, 1));
+  RETURN_IF_ERROR(Annotate(CopyTyped(proto, &tensor), absl::StrCat("tensor '", proto.name(), "'")));
   return tensor;
 }
 

@@ -17,6 +17,10 @@ namespace onward {
 // InvalidArgument where the number of elements does not fit the extents.
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto);
 
+// Memory for such a tensor, of which so many bytes are known to be had. InvalidArgument
+// where they are not as many as it takes.
+absl::StatusOr<Tensor> RoomForRawData(const onnx::TensorProto& proto, int64_t held);
+
 // With raw data.
 void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto);
 

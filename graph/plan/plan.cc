@@ -106,8 +106,13 @@ int64_t Plan::OutputBytes(int d) const {
 
 int64_t Plan::ConstantBytes() const {
   int64_t bytes = 0;
-  for (const TensorType& t : constant_types) bytes += Aligned(t.bytes());
+  for (size_t c = 0; c < constants.size(); ++c) bytes += ConstantBytes(static_cast<int>(c));
   return bytes;
+}
+
+int64_t Plan::ConstantBytes(int c) const {
+  const bool as_it_is = constants[c]->type() == constant_types[c];
+  return as_it_is && constant_in_file[c] ? 0 : Aligned(constant_types[c].bytes());
 }
 
 std::string ToText(const Plan& plan) {

@@ -169,6 +169,7 @@ struct Plan {
   std::vector<PlanState> states;
   std::vector<std::shared_ptr<const Tensor>> constants;
   std::vector<TensorType> constant_types;  // with layout
+  std::vector<bool> constant_in_file;      // an initializer of the model's
   std::vector<PlanFeed> feeds;
   std::vector<PlanOutput> outputs;
   std::vector<PlanProgram> programs;
@@ -190,7 +191,9 @@ struct Plan {
   // Of one of the two sets of feeds.
   int64_t FeedBytes(int d) const;
   int64_t OutputBytes(int d) const;
+  // Of all constants, or of one: 0 for one of the file's that is read where it is.
   int64_t ConstantBytes() const;
+  int64_t ConstantBytes(int c) const;
 };
 
 // For people and golden tests: programs with steps, buffers and offsets.

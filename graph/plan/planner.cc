@@ -156,6 +156,7 @@ class ProgramPlanner {
     if (fresh) {
       plan_->constants.push_back(value.constant);
       plan_->constant_types.push_back(type);
+      plan_->constant_in_file.push_back(value.initializer);
     }
     const int slot = NewSlot(PlanBuffer::Space::kConstant, index, type, value.name);
     constant_slots_[key] = slot;

@@ -1,0 +1,19 @@
+// Where tensors and devices on the host get their memory from.
+#ifndef ONWARD_GRAPH_BASE_MEMORY_H_
+#define ONWARD_GRAPH_BASE_MEMORY_H_
+
+#include <cstdint>
+
+namespace onward {
+
+// Zeroed memory, 64-byte aligned; null where there is none. Pieces of several megabytes
+// come from the system in large pages where it has them, which take a fraction of the time
+// to be had and to be read; their pages are not touched. REQUIRES: bytes >= 0.
+void* AllocateZeroed(int64_t bytes);
+
+// Gives it back. `bytes` as it was allocated; `memory` may be null.
+void FreeZeroed(void* memory, int64_t bytes);
+
+}  // namespace onward
+
+#endif  // ONWARD_GRAPH_BASE_MEMORY_H_
