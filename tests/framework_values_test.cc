@@ -96,6 +96,24 @@ TEST(FrameworkValues, GradientsOfGridSample) {
           {2.3020252, 1.5547366, 1.8006, 25.6784625, -0.8866463, 1.3060491, -0.64944, 0.501795});
 }
 
+TEST(FrameworkValues, RoiAlign) {
+  const auto aligned = [](const char* attributes) {
+    return absl::StrCat(
+        "g (double[1, 1, 3, 4] x, double[2, 4] r, int64[2] i) => (double[2, 1, 2, 2] y) "
+        "{ y = RoiAlign<output_height = 2, output_width = 2",
+        attributes, ">(x, r, i) }");
+  };
+  const Numbers regions = {0.2, 0.3, 3.1, 2.4, 1, -1, 5, 1};
+  const Numbers ids = {0, 0};
+  ExpectOutput(aligned(""), {Image(), regions, ids},
+               {3.488125, 2.84484375, 4.590625, 4.23984375, 3.5, 4.0, 3.5, 4.0});
+  ExpectOutput(aligned(", sampling_ratio = 2"), {Image(), regions, ids},
+               {3.488125, 2.84484375, 4.590625, 4.23984375, 1.75, 2.0, 3.625, 3.5});
+  ExpectOutput(aligned(", coordinate_transformation_mode = \"output_half_pixel\", "
+                       "spatial_scale = 0.8"),
+               {Image(), regions, ids}, {5.6139, 2.4417, 5.7175, 4.6325, 3.2, 3.8, 3.44, 2.32});
+}
+
 TEST(FrameworkValues, AffineGrid) {
   const auto grid = [](int corners) {
     return absl::StrCat(

@@ -204,6 +204,18 @@ void AddImages(Forms* forms) {
              "{ y = GridSample(x, grid) }");
 }
 
+// Regions were not moved by half an element.
+void AddRegions(Forms* forms) {
+  const auto call = [](const char* more) {
+    return absl::StrCat(
+        "g (float[2, 1, 5, 5] x, float[2, 4] r, int64[2] i) => (float[2, 1, 2, 1] y) "
+        "{ y = RoiAlign <output_height = 2",
+        more, "> (x, r, i) }");
+  };
+  forms->Add("RoiAlign", {10}, call(", sampling_ratio = 2"),
+             call(", sampling_ratio = 2, coordinate_transformation_mode = \"output_half_pixel\""));
+}
+
 // Its axis was an attribute, and another one where none is given.
 void AddSignals(Forms* forms) {
   const std::string head = "g (float[2, 3, 2, 1] x) => (float[2, 3, 2, 2] y) ";
@@ -232,6 +244,7 @@ const std::vector<OldForm>& OldForms() {
     AddSoftmax(&forms);
     AddNormalisations(&forms);
     AddImages(&forms);
+    AddRegions(&forms);
     AddSignals(&forms);
     AddScatters(&forms);
     return new std::vector<OldForm>(std::move(forms.list));

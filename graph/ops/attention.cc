@@ -1,4 +1,4 @@
-// Attention and the rotation of its inputs by position.
+// Attention, the linear one too, and the rotation of its inputs by position.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -252,7 +252,7 @@ class Bias {
     open_ = true;
     Add(b_.Where(allowed, b_.Scalar(type_, 0), b_.Scalar(type_, kNever)));
   }
-  Expr Places(int64_t n, Dims dims) { return b_.Reshape(b_.Ints(Iota(n)), dims); }
+  Expr Places(int64_t n, const Dims& dims) { return b_.Reshape(b_.Ints(Iota(n)), dims); }
 
   // Of a query to keys by their places: not behind it, if causal, and in its window.
   void AddBounds() {
@@ -443,11 +443,137 @@ Operator Attention() {
   return op;
 }
 
+// ---- LinearAttention: a matrix of state for each head, written and read at every step.
+//   S = S exp(decay)          if gated
+//   v = beta (v - S' k)       if delta
+//   S = S + k v';  y = scale S' q
+
+struct LinearHeads {
+  int64_t samples = 0, steps = 0, q_heads = 0, kv_heads = 0, head = 0, v_head = 0;
+  bool gated = false, delta = false;
+};
+
+absl::StatusOr<LinearHeads> ReadLinearHeads(const Attributes& attributes, const Dims& q,
+                                            const Dims& k, const Dims& v) {
+  LinearHeads h;
+  h.q_heads = attributes.Int("q_num_heads", 0);
+  h.kv_heads = attributes.Int("kv_num_heads", 0);
+  const std::string rule = attributes.String("update_rule", "gated_delta");
+  h.gated = rule == "gated" || rule == "gated_delta";
+  h.delta = rule == "delta" || rule == "gated_delta";
+  bool fits = (h.gated || h.delta || rule == "linear") && h.q_heads > 0 && h.kv_heads > 0 &&
+              h.q_heads % h.kv_heads == 0 && q.size() == 3 && k.size() == 3 && v.size() == 3 &&
+              k[0] == q[0] && v[0] == q[0] && k[1] == q[1] && v[1] == q[1] &&
+              q[2] % h.q_heads == 0 && v[2] % h.kv_heads == 0;
+  if (fits) {
+    h.samples = q[0];
+    h.steps = q[1];
+    h.head = q[2] / h.q_heads;
+    h.v_head = v[2] / h.kv_heads;
+    fits = k[2] == h.head * h.kv_heads;
+  }
+  if (fits) return h;
+  return absl::InvalidArgumentError(absl::StrCat("query ", ToString(q), ", key ", ToString(k),
+                                                 ", value ", ToString(v), ", heads and rule '",
+                                                 rule, "' do not fit"));
+}
+
+absl::Status InferLinearAttention(InferContext& c) {
+  if (!c.has(0) || !c.has(1) || !c.has(2)) {
+    return absl::InvalidArgumentError("expected query, key and value");
+  }
+  ASSIGN_OR_RETURN(const LinearHeads h, ReadLinearHeads(c.attributes(), c.input(0).dims,
+                                                        c.input(1).dims, c.input(2).dims));
+  const Dims state{h.samples, h.kv_heads, h.head, h.v_head};
+  const auto is = [&](int i, int64_t width) {
+    return c.input(i).dims == Dims{h.samples, h.steps, width};
+  };
+  const bool fits = (!c.has(3) || c.input(3).dims == state) && c.has(4) == h.gated &&
+                    c.has(5) == h.delta &&
+                    (!h.gated || is(4, h.kv_heads) || is(4, h.kv_heads * h.head)) &&
+                    (!h.delta || is(5, h.kv_heads) || is(5, 1));
+  if (!fits) {
+    return absl::InvalidArgumentError("past_state, decay or beta does not fit the update rule");
+  }
+  c.SetOutput(0, c.input(0).dtype, {h.samples, h.steps, h.q_heads * h.v_head});
+  c.SetOutput(1, c.has(3) ? c.input(3).dtype : c.input(0).dtype, state);
+  return absl::OkStatus();
+}
+
+absl::Status LowerLinearAttention(LowerContext& l) {
+  Builder& b = l.b();
+  ASSIGN_OR_RETURN(const LinearHeads h,
+                   ReadLinearHeads(l.attributes(), l.x(0).dims(), l.x(1).dims(), l.x(2).dims()));
+  const int64_t group = h.q_heads / h.kv_heads;
+  // One [samples, heads, ..] for each step.
+  const auto steps = [&](int i, const Dims& dims) {
+    std::vector<Expr> out;
+    if (!l.has_x(i) || h.steps == 0) return out;
+    out = b.Ops("Split", {l.x(i)}, {{"axis", int64_t{1}}, {"num_outputs", h.steps}},
+                static_cast<int>(h.steps));
+    for (Expr& e : out) e = b.Reshape(e, dims);
+    return out;
+  };
+  const auto width = [&](int i) { return l.has_x(i) ? l.x(i).dims()[2] : 0; };
+  const std::vector<Expr> q = steps(0, {h.samples, h.kv_heads, group, h.head});
+  const std::vector<Expr> k = steps(1, {h.samples, h.kv_heads, h.head, 1});
+  const std::vector<Expr> v = steps(2, {h.samples, h.kv_heads, 1, h.v_head});
+  const std::vector<Expr> decay =
+      steps(4, {h.samples, h.kv_heads, std::max<int64_t>(width(4) / h.kv_heads, 1), 1});
+  const std::vector<Expr> beta = steps(5, {h.samples, width(5), 1, 1});
+  const DataType type = l.x(0).dtype();
+  Expr state = l.has_x(3) ? b.Cast(l.x(3), type)
+                          : b.Zeros({type, {h.samples, h.kv_heads, h.head, h.v_head}, {}});
+  const double given = l.attributes().Float("scale", 0);
+  const double scale =
+      given != 0 ? given : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(h.head, 1)));
+  std::vector<Expr> read;
+  for (int64_t t = 0; t < h.steps && b.status().ok(); ++t) {
+    if (h.gated) state = state * b.Op("Exp", {decay[t]});
+    Expr written = v[t];
+    if (h.delta) {
+      Expr row = b.Reshape(k[t], {h.samples, h.kv_heads, 1, h.head});
+      written = beta[t] * (written - b.MatMul(row, state));
+    }
+    state = state + k[t] * written;
+    Expr y = b.MatMul(q[t] * scale, state);
+    read.push_back(b.Reshape(y, {h.samples, 1, h.q_heads * h.v_head}));
+  }
+  if (l.wants(0)) {
+    l.y(0, read.empty() ? b.Zeros(l.node().output(0)->type)
+                        : b.Op("Concat", read, {{"axis", int64_t{1}}}));
+  }
+  if (l.wants(1)) l.y(1, b.Op("Identity", {b.Cast(state, l.node().output(1)->dtype())}));
+  return absl::OkStatus();
+}
+
+Operator LinearAttention() {
+  Operator op("", "LinearAttention");
+  const auto example = [&](const char* rule, const char* more, const char* names,
+                           const char* attributes) {
+    op.Example(absl::StrCat(
+        "g (float[2, 3, 8] q, float[2, 3, 4] k, float[2, 3, 6] v", more,
+        ") => (float[2, 3, 12] y, float[2, 2, 2, 3] s) { y, s = LinearAttention<q_num_heads = 4, "
+        "kv_num_heads = 2, update_rule = \"",
+        rule, "\"", attributes, ">(q, k, v", names, ") }"));
+  };
+  const char* const past = ", float[2, 2, 2, 3] p";
+  example("linear", "", "", "");
+  example("linear", past, ", p", ", scale = 0.4, chunk_size = 2");
+  example("gated", absl::StrCat(past, ", float[2, 3, 2] g").c_str(), ", p, g", "");
+  example("gated", ", float[2, 3, 4] g", ", , g", "");
+  example("delta", ", float[2, 3, 1] be", ", , , be", "");
+  example("gated_delta", ", float[2, 3, 4] g, float[2, 3, 2] be", ", , g, be", "");
+  op.Infer(InferLinearAttention).AlwaysLower(LowerLinearAttention).Samples(SamplesFirst);
+  return op;
+}
+
 }  // namespace
 
 void AddAttentionOperators(OperatorFamily& list) {
   list.push_back(RotaryEmbedding());
   list.push_back(Attention());
+  list.push_back(LinearAttention());
 }
 
 }  // namespace onward

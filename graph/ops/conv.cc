@@ -324,6 +324,48 @@ absl::Status CheckConvTranspose(InferContext& c) {
   return absl::OkStatus();
 }
 
+// ---- CausalConvWithState: each channel convolved by itself with what came before, which
+// starts as past_state (zeros where it is absent). Outputs y and the last places, the
+// state to go on with.
+absl::Status InferCausalConv(InferContext& c) {
+  const std::string activation = c.attributes().String("activation", "none");
+  const bool known = activation == "none" || activation == "silu" || activation == "swish";
+  bool fits =
+      known && c.has(0) && c.has(1) && c.input(0).dims.size() == 3 && c.input(1).dims.size() == 3;
+  if (fits) {
+    const Dims &x = c.input(0).dims, &w = c.input(1).dims;
+    const Dims state{x[0], x[1], w[2] - 1};
+    fits = w[0] == x[1] && w[1] == 1 && w[2] > 0 && (!c.has(2) || c.input(2).dims == Dims{x[1]}) &&
+           (!c.has(3) || c.input(3).dims == state);
+    c.SetOutput(0, c.input(0).dtype, x);
+    c.SetOutput(1, c.input(0).dtype, state);
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "expected [samples, channels, places], filters of [channels, 1, k] and activation none, "
+      "silu or swish; the activation is '",
+      activation, "'"));
+}
+
+absl::Status LowerCausalConv(LowerContext& c) {
+  Builder& b = c.b();
+  const Dims x = c.x(0).dims(), w = c.x(1).dims();
+  Expr before = c.has_x(3) ? c.x(3) : b.Zeros({c.x(0).dtype(), {x[0], x[1], w[2] - 1}, {}});
+  Expr all = b.Op("Concat", {before, c.x(0)}, {{"axis", int64_t{2}}});
+  std::vector<Expr> inputs = {all, c.x(1)};
+  if (c.has_x(2)) inputs.push_back(c.x(2));
+  if (c.wants(0)) {
+    Expr y = b.Op("Conv", inputs, {{"group", x[1]}});
+    const bool bent = c.attributes().String("activation", "none") != "none";
+    c.y(0, bent ? b.Op("Swish", {y}) : y);
+  }
+  if (c.wants(1)) {
+    const std::vector<int64_t> from{x[2]}, to{x[2] + w[2] - 1}, axis{2};
+    c.y(1, b.Op("Slice", {all, b.Ints(from), b.Ints(to), b.Ints(axis)}));
+  }
+  return absl::OkStatus();
+}
+
 // ---- FusedConv: y = activation(conv(x, w) + b), what the fusion pass makes.
 absl::Status InferFusedConv(InferContext& c) {
   RETURN_IF_ERROR(OnnxInference("", "Conv")(c));
@@ -522,6 +564,31 @@ Operator ConvTranspose() {
       .Samples(SamplesFirst);
 }
 
+Operator CausalConv() {
+  return Operator("", "CausalConvWithState")
+      .Infer(InferCausalConv)
+      .Example(
+          "g (float[2, 3, 5] x, float[3, 1, 3] w) => (float[2, 3, 5] y) "
+          "{ y = CausalConvWithState(x, w) }")
+      .Example(
+          "g (float[2, 3, 2] x, float[3, 1, 4] w, float[3] b, float[2, 3, 3] s) => "
+          "(float[2, 3, 2] y, float[2, 3, 3] t) "
+          "{ y, t = CausalConvWithState<activation = \"silu\">(x, w, b, s) }")
+      .Example(
+          "g (float[1, 1, 2] x, float[1, 1, 2] w, float[1, 1, 1] s) => "
+          "(float[1, 1, 2] y, float[1, 1, 1] t) "
+          "{ y, t = CausalConvWithState<activation = \"swish\">(x, w, , s) }")
+      .AlwaysLower(LowerCausalConv)
+      .Samples([](const Node&, absl::Span<const SampleAxis> in, int) {
+        for (size_t i = 0; i < in.size(); ++i) {
+          const bool none = in[i].kind == SampleAxis::Kind::kNone;
+          const bool first = in[i] == SampleAxis::Axis(0);
+          if (i == 0 ? !first : !none && (i != 3 || !first)) return SampleAxis::Mixed();
+        }
+        return in[0];
+      });
+}
+
 Operator FusedConv() {
   return Operator(kOnward, "FusedConv")
       .Infer(InferFusedConv)
@@ -547,6 +614,7 @@ void AddConvOperators(OperatorFamily& list) {
   list.push_back(ConvDataGradient());
   list.push_back(ConvFilterGradient());
   list.push_back(ConvTranspose());
+  list.push_back(CausalConv());
   list.push_back(FusedConv());
 }
 

@@ -190,7 +190,7 @@ Term SumUnless(Builder& b, Term term, const Labels& kept) {
 }
 
 // The product of two terms, summed over what both name and `kept` does not.
-Term Multiply(Builder& b, Term p, Term q, const Labels& kept) {
+Term Multiply(Builder& b, const Term& p, const Term& q, const Labels& kept) {
   Labels batch, summed, left, right;
   for (int label : p.labels) {
     (!Has(q.labels, label) ? left : Has(kept, label) ? batch : summed).push_back(label);

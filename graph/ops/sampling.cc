@@ -1,4 +1,5 @@
-// Images read at places that other values give: GridSample, AffineGrid, DeformConv.
+// Images read at places that other values give: GridSample, AffineGrid, DeformConv,
+// RoiAlign.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -434,9 +435,121 @@ Operator DeformConv() {
   return op;
 }
 
+// ---- RoiAlign: the mean of bilinear samples in each bin of each region. Rows and columns
+// of a bin are sampled alike, so a region is  rows x columns'  with the mean weight of each
+// row of the image in each row of bins, and of each column.
+
+struct Bins {
+  Builder& b;
+  int64_t count, extent;  // bins of a region, elements of the image
+  int64_t samples;        // in each bin; 0: one for each element that it covers
+  bool half_pixel;
+  // With samples = 0: of the largest bin that is allowed, twice what the image makes.
+  int64_t most() const { return samples > 0 ? samples : 2 * (extent / count + 1) + 1; }
+};
+
+// From `start` and `end` of [regions, 1, 1, 1]: weights [regions, bins, extent].
+Expr MeanWeights(const Bins& bins, Expr start, Expr end) {
+  Builder& b = bins.b;
+  if (!start || !end) return Expr();
+  const DataType type = start.dtype();
+  const int64_t n = bins.most();
+  Expr size = end - start;
+  if (!bins.half_pixel) size = b.Op("Max", {size, b.Like(size, 1)});
+  Expr bin = size / static_cast<double>(bins.count);
+  const auto places = [&](int64_t count, const Dims& dims) {
+    const std::vector<int64_t> ints = Iota(count);
+    return Reals(b, type, dims, std::vector<double>(ints.begin(), ints.end()));
+  };
+  Expr sample = places(n, {1, 1, n, 1});
+  Expr taken =
+      bins.samples > 0 ? b.Like(start, static_cast<double>(bins.samples)) : b.Op("Ceil", {bin});
+  Expr of_bin = b.Op("Max", {taken, b.Like(taken, 1)});
+  Expr at =
+      start + places(bins.count, {1, bins.count, 1, 1}) * bin + (sample + 0.5) * (bin / of_bin);
+  const auto last = static_cast<double>(bins.extent - 1);
+  Expr inside = b.Op("And", {b.Op("GreaterOrEqual", {at, b.Like(at, -1)}),
+                             b.Op("LessOrEqual", {at, b.Like(at, last + 1)})});
+  inside = b.Op("And", {inside, b.Op("Less", {sample, taken})});
+  at = b.Op("Min", {b.Op("Max", {at, b.Like(at, 0)}), b.Like(at, last)});
+  Expr aside = b.Op("Abs", {places(bins.extent, {1, 1, 1, bins.extent}) - at});
+  Expr weight = KeepWhere(inside, b.Op("Relu", {1 - aside}));
+  if (bins.samples == 0) {
+    // A bin with more samples than there is room for is an index out of range.
+    Expr row = b.Op("Gather", {b.Zeros({type, {n + 1}, {}}), b.Cast(of_bin, DataType::kInt64)});
+    weight = weight + row;
+  }
+  return b.ReduceSum(weight / of_bin, {2}, false);
+}
+
+absl::Status InferRoiAlign(InferContext& c) {
+  if (c.attributes().String("mode", "avg") != "avg") {
+    return absl::UnimplementedError("only the mean of samples (mode avg) is known");
+  }
+  const std::string place = c.attributes().String("coordinate_transformation_mode", "half_pixel");
+  const int64_t height = c.attributes().Int("output_height", 1);
+  const int64_t width = c.attributes().Int("output_width", 1);
+  const bool fits = c.has(0) && c.has(1) && c.has(2) && c.input(0).dims.size() == 4 &&
+                    c.input(1).dims.size() == 2 && c.input(1).dims[1] == 4 &&
+                    c.input(2).dims == Dims{c.input(1).dims[0]} && height > 0 && width > 0 &&
+                    Elements(Spatial(c.input(0).dims)) > 0 &&
+                    c.attributes().Int("sampling_ratio", 0) >= 0 &&
+                    (place == "half_pixel" || place == "output_half_pixel");
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        "expected an image [samples, channels, height, width], regions [n, 4], their samples [n] "
+        "and bins of a size");
+  }
+  const Dims& x = c.input(0).dims;
+  c.SetOutput(0, c.input(0).dtype, {c.input(1).dims[0], x[1], height, width});
+  return absl::OkStatus();
+}
+
+absl::Status LowerRoiAlign(LowerContext& l) {
+  Builder& b = l.b();
+  const Dims x = l.x(0).dims(), y = l.node().output()->dims();
+  const bool half_pixel =
+      l.attributes().String("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  Expr regions = b.Cast(l.x(1), l.x(0).dtype()) * l.attributes().Float("spatial_scale", 1);
+  if (half_pixel) regions = regions - 0.5;
+  const auto corner = [&](int64_t i) {
+    Expr column =
+        b.Op("Gather", {regions, b.Constant(Tensor::Scalar<int64_t>(i))}, {{"axis", int64_t{1}}});
+    return b.Reshape(column, {y[0], 1, 1, 1});
+  };
+  const int64_t samples = l.attributes().Int("sampling_ratio", 0);
+  Expr rows = MeanWeights({b, y[2], x[2], samples, half_pixel}, corner(1), corner(3));
+  Expr columns = MeanWeights({b, y[3], x[3], samples, half_pixel}, corner(0), corner(2));
+  Expr images = b.Op("Gather", {l.x(0), l.x(2)});
+  Expr by_rows = b.MatMul(b.Reshape(rows, {y[0], 1, y[2], x[2]}), images);
+  l.y(0, b.MatMul(by_rows, b.Reshape(b.Transpose(columns, {0, 2, 1}), {y[0], 1, x[3], y[3]})));
+  return absl::OkStatus();
+}
+
+Operator RoiAlign() {
+  Operator op("", "RoiAlign");
+  for (const char* attributes :
+       {"", "sampling_ratio = 2, ", "spatial_scale = 0.6, ",
+        "coordinate_transformation_mode = \"output_half_pixel\", ", "mode = \"avg\", "}) {
+    op.Example(absl::StrCat(
+        "g (float[2, 2, 5, 6] x, float[3, 4] unit_r, int64[3] i) => (float[3, 2, 2, 3] y) "
+        "{ wide = Constant<value = float {3.0}>() far = Constant<value = float[4] "
+        "{0.0, -0.6, 3.0, 2.0}>() s = Mul(unit_r, wide) r = Add(s, far) y = RoiAlign<",
+        attributes, "output_height = 2, output_width = 3>(x, r, i) }"));
+  }
+  op.Example(
+        "g (float[1, 1, 3, 3] x, float[0, 4] r, int64[0] i) => (float[0, 1, 1, 1] y) "
+        "{ y = RoiAlign(x, r, i) }")
+      .Infer(InferRoiAlign)
+      .AlwaysLower(LowerRoiAlign)
+      .Samples(SamplesMixed);
+  return op;
+}
+
 }  // namespace
 
 void AddSamplingOperators(OperatorFamily& list) {
+  list.push_back(RoiAlign());
   list.push_back(DeformConv());
   list.push_back(GridSample());
   list.push_back(AffineGrid());
