@@ -28,7 +28,7 @@ void Collectives::StartThreads() {
   threads_ = true;
   for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
     devices_[d]->thread = std::thread([this, d] {
-      const FlushDenormals flush(1);
+      const FlushDenormals flush;
       for (int32_t step = 1; start_.WaitFor(step, quit_, !crowded_) && !quit_.load(); ++step) {
         RunThread(d);
         devices_[d]->done.Publish(step);

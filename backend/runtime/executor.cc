@@ -56,7 +56,7 @@ class Executor::Machine {
     start_.Publish(generation_);
     {
       const TeamSizeScope size(lanes_[0]->threads);
-      const FlushDenormals flush(lanes_[0]->threads);
+      const FlushDenormals flush;
       RunLane(*lanes_[0]);
     }
     const std::atomic<bool> never{false};
@@ -459,7 +459,7 @@ class Executor::Machine {
       if (lane->index == 0) continue;  // the caller's
       lane->thread = std::thread([this, l = lane.get()] {
         const TeamSizeScope size(l->threads);
-        const FlushDenormals flush(l->threads);
+        const FlushDenormals flush;
         for (int32_t g = 1; start_.WaitFor(g, quit_) && !quit_.load(); ++g) {
           RunLane(*l);
           l->finished.Publish(g);

@@ -8,18 +8,17 @@
 
 namespace onward {
 
-// While it lives, this thread and the team of `threads` that it leads read and
+// While it lives, this thread, and the team in the regions that it begins, read and
 // write denormal numbers as zero, as TensorFlow's threads do. Then the setting of
 // before returns. Does nothing on a processor without such a setting.
 class FlushDenormals {
  public:
-  explicit FlushDenormals(int threads);
+  FlushDenormals();
   ~FlushDenormals();
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
  private:
-  int threads_;
   uint64_t before_;
 };
 

@@ -25,9 +25,9 @@ TEST(FlushDenormals, OnEveryThreadOfTheTeamWhileItLives) {
   const std::vector<float> denormal(3, 2.93873588e-39f);
   EXPECT_EQ(Quarters(3), denormal);
   {
-    const FlushDenormals scope(3);
+    const FlushDenormals scope;
     EXPECT_EQ(Quarters(3), std::vector<float>(3, 0));
-    const FlushDenormals inner(3);  // changes nothing
+    const FlushDenormals inner;  // changes nothing
   }
   EXPECT_EQ(Quarters(3), denormal);
 }

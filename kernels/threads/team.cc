@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/threads/float_control.h"
 #include "kernels/threads/progress.h"
 
 namespace onward {
@@ -48,6 +49,7 @@ class Team {
     body_ = body;
     data_ = data;
     threads_ = threads;
+    float_control_ = FloatControl();
     arrived_.store(0, std::memory_order_relaxed);
     while (static_cast<int>(workers_.size()) < threads - 1) AddWorker();
     for (int i = 0; i < threads - 1; ++i) {
@@ -88,6 +90,7 @@ class Team {
     worker->thread = std::thread([this, worker, index] {
       for (uint32_t region = 1; worker->go.WaitFor(static_cast<int32_t>(region), quit_); ++region) {
         here.place = {this, index, threads_, true};
+        if (FloatControl() != float_control_) SetFloatControl(float_control_);
         body_(data_);
         worker->done.Publish(static_cast<int32_t>(region));
       }
@@ -98,6 +101,7 @@ class Team {
   void (*body_)(void*) = nullptr;
   void* data_ = nullptr;
   int threads_ = 1;
+  uint64_t float_control_ = 0;  // the leader's
   std::vector<std::unique_ptr<Worker>> workers_;
   std::atomic<bool> quit_{false};
   std::atomic<int> arrived_{0};  // at the barrier

@@ -31,7 +31,8 @@ class TeamSizeScope {
 
 // ---- Regions. The calling thread becomes index 0 of `threads`; its workers, which are
 // started when first needed and end with it, become the others. Within a region another
-// one has a single thread. No region may throw.
+// one has a single thread. Workers compute with the caller's floating-point control
+// (float_control.h). No region may throw.
 
 // Starts `body` on the workers and returns; the caller does its part and ends the region,
 // which waits for them.
