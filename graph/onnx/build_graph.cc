@@ -18,6 +18,7 @@ std::string DomainOf(const onnx::NodeProto& node) {
 }
 
 constexpr int64_t kMostFoldedElements = 1 << 20;
+constexpr int64_t kMostAxes = 4;  // in one part of a list of scales
 constexpr double kMostFoldedBytes = 256e6;
 constexpr double kMostFoldedWork = 1e9;
 
@@ -206,6 +207,12 @@ class GraphReader {
     return absl::OkStatus();
   }
 
+  // Scales that an exporter writes as a Concat of Constants, those of images and the rest.
+  static bool IsPartOfList(const Node& node, const Value& v) {
+    return node.op().id() == "Concat" && v.rank() == 1 && v.dims()[0] <= kMostAxes &&
+           !v.initializer;
+  }
+
   // Arithmetic on shapes is done here, so that shapes are numbers everywhere
   // else: a node is computed now if all it reads is constant and what it makes
   // is not floating (those wait until it is known which of them are trained).
@@ -221,7 +228,7 @@ class GraphReader {
     std::vector<const Tensor*> inputs;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Value* v = node->input(i);
-      scalars = scalars && v != nullptr && v->rank() == 0;
+      scalars = scalars && v != nullptr && (v->rank() == 0 || IsPartOfList(*node, *v));
       if (v != nullptr && v->kind != Value::Kind::kConstant && !shape_of) return absl::OkStatus();
       inputs.push_back(v == nullptr ? nullptr : v->constant.get());
     }
