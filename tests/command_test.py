@@ -121,6 +121,27 @@ class CommandTest(CommandCase):
         self.assertIn("devices: cpu:0 (1 thread), chosen by auto\n", text)
         self.assertNotIn("chosen by auto", self.train("--devices", "cpu:0", epochs="1"))
 
+    # By a delta of 10 the first epoch stays the best.
+    def test_a_run_that_stopped_early_stays_stopped(self):
+        flags = ["--checkpoint-dir", "run", "--resume", "auto", "--early-stopping", "--monitor",
+                 "loss", "--min-delta", "10", "--threads", "1"]
+        first = self.train(*flags, "--patience", "2", "--output", "a.onnx", epochs="30")
+        given = "the parameters of epoch 1, the best, are given back"
+        self.assertIn(given, first)
+        again = self.train(*flags, "--patience", "2", "--output", "b.onnx", epochs="30")
+        self.assertIn("nothing to do", again)
+        # More patience goes on, and still knows the best.
+        more = self.train(*flags, "--patience", "3", "--output", "c.onnx", epochs="30")
+        self.assertNotIn("nothing to do", more)
+        self.assertIn("epoch 4/30", more)
+        self.assertIn(given, more)
+        texts = []
+        for name in ["a.onnx", "b.onnx", "c.onnx"]:
+            with open(name, "rb") as f:
+                texts.append(f.read())
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(texts[0], texts[2])
+
     # The loss shrinks by little in each epoch: by Keras' own deltas of 0 and 1e-4 only the
     # plateau sees no improvement, by one of 10 both do.
     def test_each_callback_has_its_own_delta(self):

@@ -223,6 +223,9 @@ struct RunConfig {
   // equal gets a copy per use, and others stay shared; the patterns override that.
   std::vector<std::string> untie;
   std::vector<std::string> keep_tied;
+  // What looks like a constant (a single number, a mask, what standardises an input) and
+  // is to train.
+  std::vector<std::string> also_train;
   // Give back the all-zero biases that an exporter dropped, as parameters.
   bool restore_biases = false;
 

@@ -255,6 +255,7 @@ class FitLoop {
     t_.Say(absl::StrCat("the parameters of epoch ", stopping_->best_epoch() + 1,
                         ", the best, are given back"));
     best_.clear();
+    gave_back_best_ = true;
   }
 
   // ---- Checkpoints.
@@ -275,6 +276,7 @@ class FitLoop {
       training[kStandardizeKey] = ToJson(t_.data_->standardization);
     }
     if (stopping_.has_value()) training["early_stopping"] = stopping_->ToJson();
+    if (gave_back_best_) training["holds_best"] = true;
     if (plateau_.has_value()) training["plateau"] = plateau_->ToJson();
     CheckpointOptions options;
     options.dir = config_.checkpoint_dir;
@@ -351,13 +353,18 @@ class FitLoop {
     if (plateau_.has_value() && training.contains("plateau")) {
       RETURN_IF_ERROR(plateau_->FromJson(training["plateau"]));
     }
-    finished_ =
-        training.value("finished", false) && (epoch_ >= config_.epochs || step_ >= total_steps_);
+    const bool stopped = stopping_.has_value() && stopping_->wait() >= config_.patience;
+    finished_ = training.value("finished", false) &&
+                (stopped || epoch_ >= config_.epochs || step_ >= total_steps_);
     RETURN_IF_ERROR(t_.TakeStates(checkpoint));
     for (const CheckpointReader::Entry& entry : checkpoint.states()) {
       if (entry.name.rfind(kBest, 0) != 0) continue;
       ASSIGN_OR_RETURN(Tensor value, checkpoint.Read(entry.name));
       best_.push_back({entry.name.substr(sizeof(kBest) - 1), entry.kind, std::move(value)});
+    }
+    // A run that had ended and goes on (more epochs, more patience) began from its best.
+    if (training.value("holds_best", false) && stopping_.has_value() && config_.restore_best) {
+      KeepBest();
     }
     return absl::OkStatus();
   }
@@ -375,6 +382,7 @@ class FitLoop {
   std::vector<std::string> said_;  // by callbacks, printed under the epoch's line
   std::vector<NamedTensor> best_;  // states of the best epoch so far
   bool best_now_ = false;
+  bool gave_back_best_ = false;  // the states are those of the best epoch
   bool whole_epoch_ = true;
   Executor* tracing_ = nullptr;  // whose steps are being recorded
   int64_t traced_steps_ = 0;

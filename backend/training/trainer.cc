@@ -76,7 +76,8 @@ WalkOptions WalkOptionsOf(const RunConfig& config, const RunData& data) {
   options.loss_model = data.loss_model;
   options.restore_biases = config.restore_biases;
   for (const MetricConfig& m : config.metrics) options.metrics.push_back(RequestOf(m));
-  options.parameters = {config.freeze, config.train_only, config.untie, config.keep_tied};
+  options.parameters = {config.freeze, config.train_only, config.untie, config.keep_tied,
+                        config.also_train};
   options.optimizer = OptimizerSpecOf(config.optimizer);
   options.clip_norm = config.optimizer.clip_norm;
   options.seed = static_cast<int64_t>(config.seed);

@@ -273,13 +273,14 @@ int64_t OnnxModel::FixedBatch(int64_t otherwise) const {
   return otherwise;
 }
 
-std::vector<std::string> OnnxModel::SignatureParameters() const {
+std::vector<std::string> OnnxModel::SignatureNames(absl::string_view kind) const {
+  const std::string mark = absl::StrCat(": ", kind, " target='");
   std::vector<std::string> names;
   for (const auto& entry : original_->graph().metadata_props()) {
     if (entry.key() != "pkg.torch.export.ExportedProgram.graph_signature") continue;
     // Lines like: p_fc_weight: PARAMETER target='fc.weight'
     for (const absl::string_view line : absl::StrSplit(entry.value(), '\n')) {
-      const size_t place = line.find(": PARAMETER target='");
+      const size_t place = line.find(mark);
       if (place == absl::string_view::npos) continue;
       absl::string_view name = line.substr(line.find('\'') + 1);
       name = name.substr(0, name.find('\''));

@@ -98,9 +98,10 @@ class OnnxModel {
     return initializers_;
   }
 
-  // Names of the parameters that the model had before it was exported, where the exporter
-  // has written them down (PyTorch's does); else empty.
-  std::vector<std::string> SignatureParameters() const;
+  // Names of the parameters and buffers that the model had before it was exported, where
+  // the exporter has written them down (PyTorch's does); else empty.
+  std::vector<std::string> SignatureParameters() const { return SignatureNames("PARAMETER"); }
+  std::vector<std::string> SignatureBuffers() const { return SignatureNames("BUFFER"); }
 
   // First output of a node, by the ordinal that Build gives it; empty for no such node.
   std::string NodeOutput(int64_t ordinal) const;
@@ -119,6 +120,7 @@ class OnnxModel {
   const onnx::ModelProto& canonical() const { return *canonical_; }
 
  private:
+  std::vector<std::string> SignatureNames(absl::string_view kind) const;
   OnnxModel();
   absl::Status Prepare(const RawPlaces& raw_data);
   absl::Status TakeOpset();

@@ -92,30 +92,65 @@ bool SingleElementTrains(const Node& node, int input) {
          (other->producer->op().name == "MatMul" || other->producer->op().name == "Conv");
 }
 
+bool IsOneOf(const Node& node, std::initializer_list<absl::string_view> operators) {
+  return std::find(operators.begin(), operators.end(), node.op().name) != operators.end();
+}
+
+constexpr char kSingleNumber[] = "a single number; --also-train trains it";
+constexpr char kPreprocessing[] = "it standardises an input";
+
+// Values that are inputs of the graph, moved, converted or standardised by constants.
+absl::flat_hash_set<const Value*> RawValues(const Graph& graph) {
+  absl::flat_hash_set<const Value*> raw;
+  for (const auto& input : graph.inputs()) raw.insert(input.get());
+  for (const Node* node : graph.nodes()) {
+    const Value* x = node->input(0);
+    if (x == nullptr || !raw.contains(x)) continue;
+    const bool moved = IsOneOf(
+        *node, {"Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"});
+    const bool scaled = IsOneOf(*node, {"Sub", "Div", "Mul"}) && node->input(1) != nullptr &&
+                        node->input(1)->constant != nullptr;
+    if (moved || scaled) raw.insert(node->output());
+  }
+  return raw;
+}
+
 class Search {
  public:
   Search(const Graph& graph, const Value* loss, const ParameterOptions& options)
-      : graph_(graph), reach_(ReachLoss(graph, loss)), options_(options) {}
+      : graph_(graph),
+        reach_(ReachLoss(graph, loss)),
+        raw_(RawValues(graph)),
+        options_(options),
+        known_parameters_(options.known_parameters.begin(), options.known_parameters.end()),
+        known_buffers_(options.known_buffers.begin(), options.known_buffers.end()) {}
 
   void Consider(const Value& value) {
     if (!IsFloating(value.dtype())) return;
-    const char* why = "a single number";
+    const bool asked = MatchesAny(value.name, options_.also_train);
+    if (known_buffers_.contains(value.name) && !asked) {
+      found_.untrained[value.name] = "a buffer of the model, as its exporter says";
+      return;
+    }
+    const bool certain = asked || known_parameters_.contains(value.name);
+    const char* why = "nothing reads it";
     std::vector<Use> uses;
     for (const Use& use : value.uses()) {
-      if (value.rank() == 0 || value.constant->elements() == 0) break;
+      if (value.constant->elements() == 0) break;
       if (use.kind != Use::Kind::kNode) continue;
-      const char* obstacle = Obstacle(value, use);
+      const char* obstacle = certain ? NoGradient(use) : Obstacle(value, use);
       if (obstacle == nullptr) uses.push_back(use);
       if (obstacle != nullptr) why = obstacle;
     }
     if (uses.empty()) {
       if (value.initializer) found_.untrained[value.name] = why;
+      if (value.initializer && why == kPreprocessing) Tell(value, "standardises an input");
       return;
     }
-    if (IsMask(*value.constant)) {
+    if (!certain && IsMask(*value.constant)) {
       found_.untrained[value.name] = "a mask: zeros and ones, or numbers that switch off";
       // A bias that is all zero is no mask (it has no one and nothing negative).
-      found_.notes.push_back(absl::StrCat("'", value.name, "' is taken for a mask: not trained"));
+      Tell(value, "is taken for a mask");
       return;
     }
     std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
@@ -128,8 +163,13 @@ class Search {
   Parameters Take() { return std::move(found_); }
 
  private:
-  // Why it does not train through this use; null: it does.
-  const char* Obstacle(const Value& value, const Use& use) const {
+  void Tell(const Value& value, absl::string_view what) {
+    found_.notes.push_back(absl::StrCat(
+        "'", value.name, "' ", what, ": not trained (--also-train '", value.name, "' trains it)"));
+  }
+
+  // Why nothing reaches it through this use; null: something does.
+  const char* NoGradient(const Use& use) const {
     const Node& node = *use.node;
     bool reaches = false;
     for (int i = 0; i < node.num_outputs() && !reaches; ++i)
@@ -137,12 +177,30 @@ class Search {
     if (!reaches || node.op().gradients == Operator::Gradients::kNone) {
       return "the loss does not depend on it through differentiable operators";
     }
-    if (IsSetting(node, use.index)) return "a setting of its operator";
+    return IsSetting(node, use.index) ? "a setting of its operator" : nullptr;
+  }
+
+  // Why it does not train through this use; null: it does.
+  const char* Obstacle(const Value& value, const Use& use) const {
+    if (const char* none = NoGradient(use)) return none;
+    const Node& node = *use.node;
+    if (value.rank() == 0) return kSingleNumber;
+    if (Preprocesses(use)) return kPreprocessing;
     if (!value.initializer && !IsWeightOfProduct(node, use.index)) return "a constant of a node";
     if (value.constant->elements() == 1 && !SingleElementTrains(node, use.index)) {
-      return "a single number";
+      return kSingleNumber;
     }
     return nullptr;
+  }
+
+  // Is it a mean that is subtracted from an input, or a deviation that divides it (or,
+  // as its reciprocal, multiplies what a mean was subtracted from)?
+  bool Preprocesses(const Use& use) const {
+    const Node& node = *use.node;
+    if (use.index != 1 || !raw_.contains(node.input(0))) return false;
+    if (IsOneOf(node, {"Sub", "Div"})) return true;
+    const Node* before = node.input(0)->producer;
+    return node.op().name == "Mul" && before != nullptr && before->op().name == "Sub";
   }
 
   void Add(const Value& value, const std::vector<Use>& uses) {
@@ -184,7 +242,10 @@ class Search {
   const Graph& graph_;
   absl::flat_hash_set<std::string> taken_;
   absl::flat_hash_set<const Value*> reach_;
+  absl::flat_hash_set<const Value*> raw_;
   const ParameterOptions& options_;
+  const absl::flat_hash_set<std::string> known_parameters_;
+  const absl::flat_hash_set<std::string> known_buffers_;
   Parameters found_;
 };
 
@@ -222,6 +283,7 @@ absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,
   RETURN_IF_ERROR(CheckPatterns(parameters, options.train_only, "--train-only"));
   RETURN_IF_ERROR(CheckPatterns(parameters, options.untie, "--untie"));
   RETURN_IF_ERROR(CheckPatterns(parameters, options.keep_tied, "--keep-tied"));
+  RETURN_IF_ERROR(CheckPatterns(parameters, options.also_train, "--also-train"));
   const bool any = std::any_of(parameters.list.begin(), parameters.list.end(),
                                [](const Parameter& p) { return !p.frozen; });
   if (!any) {

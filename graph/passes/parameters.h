@@ -19,6 +19,13 @@ struct ParameterOptions {
   std::vector<std::string> train_only;  // empty: all
   std::vector<std::string> untie;       // one copy per use, whatever their elements
   std::vector<std::string> keep_tied;   // never a copy per use
+  // Of what would be taken for constants: single numbers, masks, preprocessing.
+  std::vector<std::string> also_train;
+
+  // What the exporter wrote about the model that it had, by initializers' names: they
+  // train whatever they look like, and these never do.
+  std::vector<std::string> known_parameters;
+  std::vector<std::string> known_buffers;
 };
 
 // A parameter: an initializer, or one use of an initializer that the exporter had
@@ -44,7 +51,8 @@ struct Parameters {
 // Floating-point initializers from which `loss` is reached through differentiable
 // inputs are parameters. Not trained are: scalars; inputs that the ONNX schema tags
 // as settings (bounds, ratios, padding values); masks (zeros and ones, or zeros and
-// very negative numbers); constants of Constant nodes, unless they are weights of a
+// very negative numbers); what is subtracted from an input of the graph or divides it,
+// before any weight; constants of Constant nodes, unless they are weights of a
 // product or convolution. An initializer with several uses all of whose elements are
 // equal is taken for several that the exporter merged and gets one copy per use;
 // others stay tied.

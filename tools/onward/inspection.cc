@@ -26,7 +26,10 @@ class Examiner {
       : model_(model),
         options_(options),
         restore_biases_(restore_biases),
-        evaluator_(&StandardOperators(), &CpuKernels()) {}
+        evaluator_(&StandardOperators(), &CpuKernels()) {
+    options_.known_parameters = model.SignatureParameters();
+    options_.known_buffers = model.SignatureBuffers();
+  }
 
   absl::StatusOr<Inspection> Run() {
     LookAtOperators();
@@ -224,7 +227,7 @@ class Examiner {
   }
 
   const OnnxModel& model_;
-  const ParameterOptions& options_;
+  ParameterOptions options_;
   bool restore_biases_;
   Interpreter evaluator_;
   Inspection found_;

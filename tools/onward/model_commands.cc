@@ -78,10 +78,10 @@ void PrintJson(const OnnxModel& model, const std::vector<ModelOutput>& outputs,
 absl::Status Inspect(const RunConfig& config) {
   ASSIGN_OR_RETURN(std::unique_ptr<OnnxModel> model, OnnxModel::Load(config.model));
   const std::string batch = FreeBatchOf(model.get());
-  ASSIGN_OR_RETURN(
-      Inspection found,
-      Examine(*model, {config.freeze, config.train_only, config.untie, config.keep_tied},
-              config.restore_biases));
+  ASSIGN_OR_RETURN(Inspection found, Examine(*model,
+                                             {config.freeze, config.train_only, config.untie,
+                                              config.keep_tied, config.also_train},
+                                             config.restore_biases));
   if (!batch.empty()) found.remarks.push_back(batch);
   const std::vector<ModelOutput> outputs = TypedOutputs(*model);
   if (config.json) {
