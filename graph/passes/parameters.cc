@@ -23,6 +23,10 @@ bool MatchesAny(const std::string& name, const std::vector<std::string>& pattern
                      [&](const std::string& p) { return MatchesPattern(name, p); });
 }
 
+bool IsOneOf(const Node& node, std::initializer_list<absl::string_view> operators) {
+  return std::find(operators.begin(), operators.end(), node.op().name) != operators.end();
+}
+
 // Values from which `loss` is reached through differentiable nodes.
 absl::flat_hash_set<const Value*> ReachLoss(const Graph& graph, const Value* loss) {
   absl::flat_hash_set<const Value*> reach = {loss};
@@ -81,6 +85,12 @@ bool IsMask(const Tensor& t) {
 // May a constant with a single element be a parameter? The bias of a unit or a
 // slope, but not an epsilon.
 bool SingleElementTrains(const Node& node, int input) {
+  if (IsOneOf(node, {"Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Flatten"})) {
+    const std::vector<Use>& uses = node.output()->uses();
+    return std::any_of(uses.begin(), uses.end(), [](const Use& use) {
+      return use.kind == Use::Kind::kNode && SingleElementTrains(*use.node, use.index);
+    });
+  }
   if (IsWeightOfProduct(node, input) || node.op().name == "PRelu") return true;
   if (node.op().name != "Add" && node.op().name != "BatchNormalization" &&
       node.op().name != "LayerNormalization") {
@@ -90,10 +100,6 @@ bool SingleElementTrains(const Node& node, int input) {
   const Value* other = node.input(1 - input);
   return other != nullptr && other->producer != nullptr &&
          (other->producer->op().name == "MatMul" || other->producer->op().name == "Conv");
-}
-
-bool IsOneOf(const Node& node, std::initializer_list<absl::string_view> operators) {
-  return std::find(operators.begin(), operators.end(), node.op().name) != operators.end();
 }
 
 constexpr char kSingleNumber[] = "a single number; --also-train trains it";
@@ -186,11 +192,21 @@ class Search {
     const Node& node = *use.node;
     if (value.rank() == 0) return kSingleNumber;
     if (Preprocesses(use)) return kPreprocessing;
+    if (FillsIn(value, use)) return "the model had no such parameter, as its exporter says";
     if (!value.initializer && !IsWeightOfProduct(node, use.index)) return "a constant of a node";
     if (value.constant->elements() == 1 && !SingleElementTrains(node, use.index)) {
       return kSingleNumber;
     }
     return nullptr;
+  }
+
+  // Where the exporter wrote down the model's parameters and this is none of them: the
+  // ones and zeros that a normalization without scale and shift is given.
+  bool FillsIn(const Value& value, const Use& use) const {
+    return !known_parameters_.empty() && use.index > 0 &&
+           IsOneOf(*use.node, {"BatchNormalization", "LayerNormalization", "InstanceNormalization",
+                               "GroupNormalization"}) &&
+           AllEqual(*value.constant) && (value.constant->At(0) == 0 || value.constant->At(0) == 1);
   }
 
   // Is it a mean that is subtracted from an input, or a deviation that divides it (or,

@@ -90,5 +90,31 @@ TEST(Parameters, PreprocessingEndsAtTheFirstWeight) {
   EXPECT_THAT(Names(found), UnorderedElementsAre("w", "threshold"));
 }
 
+// The slope of a PRelu, as PyTorch's older exporter gives it its rank; and a gain.
+TEST(Parameters, ASingleSlopeTrainsAndASingleFactorDoesNot) {
+  const auto found = Find(R"(g (float[4, 2, 3] x) => (float[4, 2, 3] y)
+    <float[1] slope = {0.25}, float[1] gain = {0.5}, int64[1] axes = {1}>
+    { s = Unsqueeze (slope, axes) a = PRelu (x, s) g = Unsqueeze (gain, axes) y = Mul (a, g) })",
+                          {});
+  EXPECT_THAT(Names(found), ElementsAre("slope"));
+  EXPECT_THAT(found->untrained.at("gain"), HasSubstr("single number"));
+}
+
+// PyTorch's GroupNorm is an InstanceNormalization of ones and zeros, with its own scale
+// and shift behind it.
+TEST(Parameters, OnesAndZerosThatTheExporterFilledInDoNotTrain) {
+  constexpr char kNormalized[] = R"(g (float[4, 2, 3] x) => (float[4, 2, 3] y)
+    <float[2] ones = {1, 1}, float[2] zeros = {0, 0}, float[2, 1] scale = {1, 1}>
+    { a = InstanceNormalization (x, ones, zeros) y = Mul (a, scale) })";
+  ParameterOptions options;
+  options.known_parameters = {"weight"};  // which is the scale, reshaped
+  const auto found = Find(kNormalized, options);
+  EXPECT_THAT(Names(found), ElementsAre("scale"));
+  EXPECT_THAT(found->untrained.at("ones"), HasSubstr("no such parameter"));
+  EXPECT_THAT(Names(Find(kNormalized, {})), UnorderedElementsAre("ones", "zeros", "scale"));
+  options.known_parameters = {"ones", "zeros"};
+  EXPECT_THAT(Names(Find(kNormalized, options)), UnorderedElementsAre("ones", "zeros", "scale"));
+}
+
 }  // namespace
 }  // namespace onward

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backend/runtime/interpreter.h"
@@ -41,6 +42,8 @@ class Examiner {
       if (ExitCodeOf(status) == ExitCode::kUsage) return status;
       if (!status.ok()) found_.obstacle = std::string(status.message());
     }
+    // What does not reach one output may reach another.
+    for (const std::string& name : taken_) found_.why_not.erase(name);
     for (const auto& [name, tensor] : model_.initializers()) {
       if (taken_.contains(name)) continue;
       found_.others.emplace_back(name, tensor->type());
@@ -65,7 +68,10 @@ class Examiner {
       if (op == nullptr) found_.unknown_operators.push_back(id);
       counts[id] = count;
     }
-    if (counts["Conv"] > 0 && counts["BatchNormalization"] == 0) {
+    // The project's own exporter leaves nothing out.
+    if (absl::StrContains(model_.producer(), "keras_export")) return;
+    const bool whole = !model_.SignatureParameters().empty() && LostParameters().empty();
+    if (counts["Conv"] > 0 && counts["BatchNormalization"] == 0 && !whole) {
       found_.remarks.push_back(
           "convolutions without BatchNormalization: if the model had it, the exporter folded it "
           "(export from PyTorch with optimize=False, from Keras with tools/keras_export.py)");
@@ -151,18 +157,23 @@ class Examiner {
     return absl::StrCat(absl::StrJoin(names, ", "), more ? ", ..." : "");
   }
 
-  // PyTorch's exporter writes which parameters the model had.
-  void LookAtSignature() {
-    const std::vector<std::string> had = model_.SignatureParameters();
-    absl::flat_hash_set<std::string> names(taken_.begin(), taken_.end());
+  // Of the parameters that the model had, as PyTorch's exporter writes: those that are
+  // not in the file.
+  std::vector<std::string> LostParameters() const {
+    absl::flat_hash_set<std::string> names;
     for (const auto& [name, tensor] : model_.initializers()) names.insert(name);
     std::vector<std::string> lost;
-    for (const std::string& name : had) {
+    for (const std::string& name : model_.SignatureParameters()) {
       if (!names.contains(name)) lost.push_back(name);
     }
+    return lost;
+  }
+
+  void LookAtSignature() {
+    const std::vector<std::string> lost = LostParameters();
     if (lost.empty()) return;
     found_.remarks.push_back(absl::StrCat(
-        lost.size(), " of the ", had.size(),
+        lost.size(), " of the ", model_.SignatureParameters().size(),
         " parameters that the model had are not in the file under their names: folded into "
         "others, merged with equal ones, dropped because they were zero, or renamed: ",
         Shown(lost), " (export with optimize=False keeps them)"));

@@ -91,6 +91,41 @@ TEST(Inspection, BiasesThatAreMissingAreTold) {
               ::testing::UnorderedElementsAre("v", "a.bias", "w", "b"));
 }
 
+// A head beside the other: each is a parameter, of one output.
+TEST(Inspection, WhatReachesOneOutputIsNotCalledUnreached) {
+  const Inspection found = Look(
+      "g (float[N, 2] x) => (float[N, 2] y, float[N, 2] z) <float[2, 2] v = {1, 2, 3, 4}, "
+      "float[2, 2] w = {5, 6, 7, 8}> { y = MatMul (x, v) z = MatMul (x, w) }");
+  EXPECT_THAT(NamesOf(found.parameters), ::testing::UnorderedElementsAre("v", "w"));
+  EXPECT_THAT(found.why_not, IsEmpty());
+}
+
+// A field of a protocol buffer that holds fewer than 128 bytes.
+std::string Field(const std::string& tag, const std::string& bytes) {
+  return tag + std::string(1, static_cast<char>(bytes.size())) + bytes;
+}
+
+// With all parameters that the exporter says there were, nothing can have been folded.
+TEST(Inspection, AWholeFileIsNotSuspected) {
+  const auto look = [](const std::string& parameter) {
+    const auto bytes = ModelFromText(
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float[N, 2, 4] x) => (float[N, 2, 4] y) "
+        "<float[2, 2, 1] w = {1, 2, 3, 4}> { y = Conv (x, w) }");
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    // Messages that follow one another are one: more of the model's graph (7), with an
+    // entry of metadata (16).
+    const std::string entry = Field("\x0a", "pkg.torch.export.ExportedProgram.graph_signature") +
+                              Field("\x12", "p: PARAMETER target='" + parameter + "'\n");
+    auto model = OnnxModel::FromBytes(*bytes + Field("\x3a", Field("\x82\x01", entry)), "test");
+    EXPECT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->SignatureParameters(), std::vector<std::string>{parameter});
+    return Examine(**model, {}, false)->remarks;
+  };
+  const auto folded = ::testing::Contains(HasSubstr("without BatchNormalization"));
+  EXPECT_THAT(look("w"), ::testing::Not(folded));
+  EXPECT_THAT(look("conv.weight"), folded);
+}
+
 TEST(Inspection, EqualAndTransposedInitializersAreTold) {
   const auto look = [](const std::string& numbers) {
     return Look(
