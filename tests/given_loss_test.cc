@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "backend/training/session.h"
@@ -55,6 +56,7 @@ struct Case {
   LossRequest loss;
   bool class_labels = false;
   int shards = 1;
+  Dims label_dims = {kOutputs};  // where they are no classes
 };
 
 // Three steps of SGD on fixed numbers.
@@ -67,7 +69,7 @@ absl::StatusOr<Outcome> Train(const Case& run) {
   options.loss = run.loss;
   options.loss_model = run.loss_model;
   options.loss.label_dtype = run.class_labels ? DataType::kInt64 : DataType::kFloat64;
-  if (!run.class_labels) options.loss.label_dims = {kOutputs};
+  if (!run.class_labels) options.loss.label_dims = run.label_dims;
   for (int d = 0; d < std::min(run.shards, 2); ++d) {
     options.placement.devices.push_back({Device::Kind::kCpu, d});
   }
@@ -105,7 +107,9 @@ absl::StatusOr<Outcome> Train(const Case& run) {
     std::vector<MetricSum> sums;
     RETURN_IF_ERROR(session.Train(*buffers, 0, kRows, 0.1, &sums));
     out.losses.push_back(sums[0].numerator / sums[0].denominator);
-    if (metric) EXPECT_EQ(sums[1].denominator, kRows);
+    if (metric) {
+      EXPECT_EQ(sums[1].denominator, kRows);
+    }
   }
   for (const auto& named : session.states().names()) {
     out.states.emplace(named.name, session.states().Read(named.name));
@@ -247,6 +251,41 @@ TEST(LossInTheModel, AMeanIsSplitToo) {
     run.loss.prediction = "l";
     run.shards = shards;
     ExpectSame(Train(run), expected);
+  }
+}
+
+// Exporters turn results to the order that their users know: a Sigmoid or Softmax is
+// recognised behind what only moves it.
+TEST(BuiltInLoss, TheEndIsSeenBehindTransposesAndReshapes) {
+  const char* kPlaced = "one = Constant<value_ints = [1]>() u = Unsqueeze(y, one) ";
+  const std::vector<std::tuple<LossRequest::Kind, std::string, std::string>> cases = {
+      {LossRequest::Kind::kBinaryCrossEntropy, "p = Sigmoid(y)",
+       "s = Sigmoid(u) t = Transpose<perm = [0, 2, 1]>(s) p = Flatten(t)"},
+      {LossRequest::Kind::kCrossEntropy, "p = Softmax(y)",
+       "t = Transpose<perm = [0, 2, 1]>(u) s = Softmax<axis = 1>(t) p = Flatten(s)"},
+      {LossRequest::Kind::kCrossEntropy, "p = Softmax(y)",
+       "s = Softmax<axis = -1>(u) t = Transpose<perm = [1, 0, 2]>(s) p = Squeeze(t)"}};
+  for (const auto& [kind, plain, moved] : cases) {
+    const auto expected = Net("", "float[N, 3] p", plain);
+    const auto net = Net("", "float[N, 3] p", kPlaced + moved);
+    for (int shards : {1, 2}) {
+      Case run = BuiltIn(net.get(), kind);
+      run.shards = shards;
+      ExpectSame(Train(run), Train(BuiltIn(expected.get(), kind)));
+    }
+  }
+}
+
+TEST(BuiltInLoss, LabelsInAnotherOrderOfAxesAreRefused) {
+  const auto net =
+      Net("", "float[N, 3, 2] p",
+          "to = Constant<value_ints = [0, 3, 2]>() c = Concat<axis = 1>(y, y) p = Reshape(c, to)");
+  Case run = BuiltIn(net.get(), LossRequest::Kind::kMeanSquared);
+  run.label_dims = {2, 3};
+  EXPECT_THAT(std::string(Train(run).status().message()), HasSubstr("do not fit the output 'p'"));
+  for (const Dims& dims : {Dims{3, 2}, Dims{6}, Dims{3, 1, 2}}) {
+    run.label_dims = dims;
+    EXPECT_TRUE(Train(run).ok());
   }
 }
 

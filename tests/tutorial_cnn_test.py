@@ -1,5 +1,9 @@
 """The tutorial's CNN, at its full size, trains through the command to its end: on two devices,
-on data in CIFAR-10's binary form, with both callbacks, and the exported file is the best epoch's."""
+on data in CIFAR-10's binary form, with both callbacks, and the exported file is the best epoch's.
+
+Batches are smaller than the tutorial's 64 per device: BatchNormalization's running statistics
+follow by a hundredth in each step, and some hundred steps must pass before validation, in Keras
+too, sees what was learnt."""
 
 import json
 import os
@@ -55,10 +59,10 @@ class TutorialCnnTest(unittest.TestCase):
     def test_trains_to_its_end_with_both_callbacks(self):
         subprocess.run([sys.executable, MAKE_MODEL, "cnn", "-o", "cnn.onnx", "--seed", "1"],
                        check=True)
-        write_batch("data_batch_1.bin", 640, 1, contrast=10, wrong=0.2)
-        write_batch("test_batch.bin", 256, 2, contrast=10, wrong=0.2)
+        write_batch("data_batch_1.bin", 2400, 1, contrast=8, wrong=0.2)
+        write_batch("test_batch.bin", 200, 2, contrast=8, wrong=0.2)
         measures = ["--rescale", "1/255", "--loss", "sparse_categorical_crossentropy", "--metrics",
-                    "accuracy", "--devices", "cpu:0,cpu:1", "--batch-size", "128"]
+                    "accuracy", "--devices", "cpu:0,cpu:1", "--batch-size", "32"]
         events = self.run_onward(
             "train", "cnn.onnx", "--data", "data_batch_1.bin", "--validation-data",
             "test_batch.bin", *measures, "--optimizer", "adam", "--learning-rate", "1e-3",
@@ -76,7 +80,7 @@ class TutorialCnnTest(unittest.TestCase):
         self.assertIn("early stopping: val_loss has not improved for 10 epochs", notes)
         self.assertIn("the parameters of epoch %d, the best, are given back" % (best + 1), notes)
         # It has learnt, and the end is worse than the best.
-        self.assertGreater(epochs[best]["metrics"]["val_accuracy"], 0.4)
+        self.assertGreater(epochs[best]["metrics"]["val_accuracy"], 0.6)
         self.assertGreater(losses[-1], losses[best])
 
         # The rate is halved at least once, and the epochs trained with it.

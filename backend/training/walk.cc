@@ -120,8 +120,7 @@ absl::Status Walk::DecideParameters() {
   }
   if (splits()) RETURN_IF_ERROR(CheckSplittable(*graph, loss.numerator));
   if (options_.known_parameters.has_value()) return absl::OkStatus();
-  options_.parameters.known_parameters = model_->SignatureParameters();
-  options_.parameters.known_buffers = model_->SignatureBuffers();
+  KnowFromExporter(*model_, &options_.parameters);
   ASSIGN_OR_RETURN(parameters_, FindParameters(*graph, loss.numerator, options_.parameters));
   for (Parameter& p : parameters_.list) {
     for (const DroppedBias& bias : biases) {

@@ -35,13 +35,65 @@ absl::StatusOr<Value*> FindPrediction(const Graph& graph, const std::string& nam
   return value;
 }
 
-// The operator that makes a value, past nodes that change nothing; empty for none.
-const Node* MakerOf(const Value* value) {
-  const Node* node = value->producer;
-  while (node != nullptr && node->op().id() == "Identity" && node->input(0)->producer != nullptr) {
-    node = node->input(0)->producer;
+// What makes a value, and the nodes behind it that only move its elements, last first.
+struct Ending {
+  const Node* maker = nullptr;  // null: none
+  std::vector<const Node*> movers;
+};
+
+Ending EndingOf(const Value* value) {
+  Ending ending;
+  ending.maker = value->producer;
+  while (ending.maker != nullptr) {
+    const std::string id = ending.maker->op().id();
+    const bool moves = id == "Identity" || id == "Transpose" || id == "Reshape" ||
+                       id == "Flatten" || id == "Squeeze" || id == "Unsqueeze";
+    if (!moves || ending.maker->input(0)->producer == nullptr) break;
+    ending.movers.push_back(ending.maker);
+    ending.maker = ending.maker->input(0)->producer;
   }
-  return node;
+  return ending;
+}
+
+// Where axis `axis` of a mover's result lies in what it moves; -1 where it is spread or
+// joined with another.
+int AxisBefore(const Node& mover, int axis) {
+  const Dims& before = mover.input(0)->dims();
+  const Dims& after = mover.output()->dims();
+  if (mover.op().name == "Identity") return axis;
+  if (mover.op().name == "Transpose") {
+    const std::vector<int64_t> permutation = mover.attributes.Ints("perm", {});
+    return permutation.empty() ? static_cast<int>(after.size()) - 1 - axis
+                               : static_cast<int>(permutation[axis]);
+  }
+  // The others: extents of 1 come and go, those above 1 stay in their order.
+  std::vector<int> from, to;
+  for (int i = 0; i < static_cast<int>(before.size()); ++i) {
+    if (before[i] != 1) from.push_back(i);
+  }
+  for (int i = 0; i < static_cast<int>(after.size()); ++i) {
+    if (after[i] != 1) to.push_back(i);
+  }
+  const auto at = std::find(to.begin(), to.end(), axis);
+  if (from.size() != to.size() || at == to.end()) return -1;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (before[from[i]] != after[to[i]]) return -1;
+  }
+  return from[at - to.begin()];
+}
+
+// `value` moved as the ending moves what its maker makes.
+Value* Moved(Builder* b, Value* value, const Ending& ending) {
+  Expr moved = b->Wrap(value);
+  for (auto it = ending.movers.rbegin(); it != ending.movers.rend(); ++it) {
+    const Node& mover = **it;
+    std::vector<Expr> inputs = {moved};
+    for (int i = 1; i < mover.num_inputs(); ++i) {
+      inputs.push_back(mover.input(i) == nullptr ? Expr() : b->Wrap(mover.input(i)));
+    }
+    moved = b->Op(mover.op().name, inputs, mover.attributes);
+  }
+  return moved.value();
 }
 
 // Which axis of the prediction counts classes.
@@ -100,15 +152,22 @@ struct Scores {
   std::string note;
 };
 
-// A Softmax, LogSoftmax or Sigmoid at the end is looked through.
-Scores FindScores(Value* prediction, const LossRequest& request, bool binary, int class_axis) {
+// A Softmax, LogSoftmax or Sigmoid at the end is looked through, also where its result is
+// transposed or reshaped (channels last for the user).
+Scores FindScores(Builder* b, Value* prediction, const LossRequest& request, bool binary,
+                  int class_axis) {
   Scores out{prediction, request.input, ""};
-  const Node* maker = MakerOf(prediction);
+  const Ending ending = EndingOf(prediction);
+  const Node* maker = ending.maker;
   const std::string op = maker == nullptr ? "" : maker->op().id();
   const std::string wanted = binary ? "Sigmoid" : "Softmax";
   const auto on_class_axis = [&] {
+    int place = class_axis;
+    for (const Node* mover : ending.movers) {
+      if (place >= 0) place = AxisBefore(*mover, place);
+    }
     const int64_t axis = maker->attributes.Int("axis", -1);
-    return (axis < 0 ? axis + prediction->rank() : axis) == class_axis;
+    return (axis < 0 ? axis + maker->output()->rank() : axis) == place;
   };
   const bool ends_so = op == wanted && (binary || on_class_axis());
   const bool ends_in_log = !binary && op == "LogSoftmax" && on_class_axis();
@@ -117,7 +176,7 @@ Scores FindScores(Value* prediction, const LossRequest& request, bool binary, in
   const bool may_be_logs = request.input == LossRequest::Input::kAuto ||
                            request.input == LossRequest::Input::kLogProbabilities;
   if ((ends_so && may_be_probabilities) || (ends_in_log && may_be_logs)) {
-    out.value = maker->input(0);
+    out.value = Moved(b, maker->input(0), ending);
     out.form = LossRequest::Input::kLogits;
     out.note = absl::StrCat("the model ends in ", op,
                             ": cross entropy is taken from the logits "
@@ -157,7 +216,7 @@ Expr AsRows(Builder* b, Expr scores, int class_axis) {
 absl::StatusOr<LossValues> CategoricalCrossEntropy(Graph* graph, Builder* b,
                                                    const LossRequest& request, Value* prediction) {
   ASSIGN_OR_RETURN(const int class_axis, ClassAxis(*prediction, request));
-  const Scores found = FindScores(prediction, request, false, class_axis);
+  const Scores found = FindScores(b, prediction, request, false, class_axis);
   LossValues out;
   out.prediction = prediction;
   if (!found.note.empty()) out.notes.push_back(found.note);
@@ -194,17 +253,30 @@ absl::StatusOr<LossValues> CategoricalCrossEntropy(Graph* graph, Builder* b,
   return out;
 }
 
+// The same extents, those of 1 aside; or one of the two has a flat row per sample.
+bool SameButForOnes(const Dims& a, const Dims& b) {
+  const auto significant = [](const Dims& dims) {
+    std::vector<int64_t> some;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (i == 0 || dims[i] != 1) some.push_back(dims[i]);
+    }
+    return some;
+  };
+  const std::vector<int64_t> x = significant(a), y = significant(b);
+  return x == y || (Elements(a) == Elements(b) && (x.size() <= 2 || y.size() <= 2));
+}
+
 absl::StatusOr<LossValues> Elementwise(Graph* graph, Builder* b, const LossRequest& request,
                                        Value* prediction) {
   const bool binary = request.kind == LossRequest::Kind::kBinaryCrossEntropy;
   LossValues out;
   out.prediction = prediction;
   Scores found{prediction, LossRequest::Input::kLogits, ""};
-  if (binary) found = FindScores(prediction, request, true, 0);
+  if (binary) found = FindScores(b, prediction, request, true, 0);
   if (!found.note.empty()) out.notes.push_back(found.note);
   Expr labels = LabelsFeed(graph, b, *prediction, request);
   Expr scores = b->Wrap(found.value);
-  if (Elements(labels.dims()) != Elements(scores.dims())) {
+  if (!SameButForOnes(labels.dims(), scores.dims())) {
     return Usage(absl::StrCat("labels of extents ", ToString(request.label_dims),
                               " per sample do not fit the output '", prediction->name,
                               "', which is ", ToString(prediction->type)));

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/base/errors.h"
@@ -223,11 +224,16 @@ class Search {
     const bool frozen =
         MatchesAny(value.name, options_.freeze) ||
         (!options_.train_only.empty() && !MatchesAny(value.name, options_.train_only));
-    const bool merged = uses.size() > 1 && !frozen && !MatchesAny(value.name, options_.keep_tied) &&
-                        (AllEqual(*value.constant) || MatchesAny(value.name, options_.untie));
+    if (frozen) {
+      found_.list.push_back({Free(value.name), value.name, true, {}});
+      return;
+    }
+    const bool merged = uses.size() > 1 && !MatchesAny(value.name, options_.keep_tied) &&
+                        ((options_.may_merge && AllEqual(*value.constant)) ||
+                         MatchesAny(value.name, options_.untie));
     if (!merged) {
-      found_.list.push_back({Free(value.name), value.name, frozen, {}});
-      if (uses.size() > 1 && !frozen) {
+      found_.list.push_back({Free(value.name), value.name, false, {}});
+      if (uses.size() > 1) {
         found_.notes.push_back(absl::StrCat("'", value.name, "' is read at ", uses.size(),
                                             " places and stays one parameter (tied)"));
       }
@@ -288,6 +294,19 @@ absl::Status CheckPatterns(const Parameters& parameters, const std::vector<std::
 
 bool MatchesPattern(const std::string& name, const std::string& pattern) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+void KnowFromExporter(const OnnxModel& model, ParameterOptions* options) {
+  options->known_parameters = model.SignatureParameters();
+  options->known_buffers = model.SignatureBuffers();
+  const std::vector<std::string>& had = options->known_parameters;
+  absl::flat_hash_set<std::string> names;
+  for (const auto& [name, tensor] : model.initializers()) names.insert(name);
+  const bool whole = std::all_of(had.begin(), had.end(),
+                                 [&](const std::string& name) { return names.contains(name); });
+  const bool pytorch = absl::StartsWith(model.producer(), "pytorch");
+  const bool keras_export = absl::StrContains(model.producer(), "keras_export");
+  options->may_merge = !keras_export && !(pytorch && whole);
 }
 
 absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,

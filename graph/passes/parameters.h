@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "graph/ir/graph.h"
+#include "graph/onnx/import.h"
 
 namespace onward {
 
@@ -20,12 +21,15 @@ struct ParameterOptions {
   std::vector<std::string> untie;       // one copy per use, whatever their elements
   std::vector<std::string> keep_tied;   // never a copy per use
   // Of what would be taken for constants: single numbers, masks, preprocessing.
-  std::vector<std::string> also_train;
+  std::vector<std::string> also_train = {};
 
-  // What the exporter wrote about the model that it had, by initializers' names: they
-  // train whatever they look like, and these never do.
-  std::vector<std::string> known_parameters;
-  std::vector<std::string> known_buffers;
+  // ---- What the exporter tells of itself: KnowFromExporter.
+  // Whether one initializer may stand for several parameters that were equal. Where not,
+  // one that is read at several places was tied.
+  bool may_merge = true;
+  // By initializers' names: these train whatever they look like, and those never do.
+  std::vector<std::string> known_parameters = {};
+  std::vector<std::string> known_buffers = {};
 };
 
 // A parameter: an initializer, or one use of an initializer that the exporter had
@@ -47,6 +51,12 @@ struct Parameters {
   // Floating-point initializers that do not train, and why.
   absl::flat_hash_map<std::string, std::string> untrained;
 };
+
+// Fills in what the model's file tells of its exporter. tools/keras_export.py merges
+// nothing; of what PyTorch's older exporter merges, all but one are read through an
+// Identity, which import takes for the initializer that it was; the newer one writes down
+// parameters and buffers, and has merged nothing where it wrote all of them.
+void KnowFromExporter(const OnnxModel& model, ParameterOptions* options);
 
 // Floating-point initializers from which `loss` is reached through differentiable
 // inputs are parameters. Not trained are: scalars; inputs that the ONNX schema tags

@@ -116,5 +116,35 @@ TEST(Parameters, OnesAndZerosThatTheExporterFilledInDoNotTrain) {
   EXPECT_THAT(Names(Find(kNormalized, options)), UnorderedElementsAre("ones", "zeros", "scale"));
 }
 
+// A fresh layer that is used twice has one bias, though it is all zero.
+TEST(Parameters, MergedOnesAreToldFromTiedOnes) {
+  constexpr char kTwice[] = R"(g (float[4, 2] x) => (float[4, 2] y) <float[2] b = {0, 0}>
+    { p = Add (x, b) y = Add (p, b) })";
+  for (const bool may_merge : {true, false}) {
+    ParameterOptions options;
+    options.may_merge = may_merge;
+    const auto found = Find(kTwice, options);
+    EXPECT_EQ(Names(found).size(), may_merge ? 2 : 1);
+    EXPECT_THAT(found->notes, ElementsAre(HasSubstr(may_merge ? "merged" : "stays one")));
+  }
+}
+
+TEST(Parameters, ExportersThatMergeAreTold) {
+  const auto may_merge = [](const std::string& producer) {
+    const auto bytes =
+        ModelFromText("<ir_version: 10, opset_import: [\"\" : 21], producer_name: \"" + producer +
+                      "\"> g (float[2] x) => (float[2] y) { y = Relu (x) }");
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    const auto model = OnnxModel::FromBytes(*bytes, "test");
+    EXPECT_TRUE(model.ok()) << model.status();
+    ParameterOptions options;
+    KnowFromExporter(**model, &options);
+    return options.may_merge;
+  };
+  EXPECT_FALSE(may_merge("pytorch"));
+  EXPECT_FALSE(may_merge("onward keras_export"));
+  EXPECT_TRUE(may_merge("tf2onnx"));
+}
+
 }  // namespace
 }  // namespace onward

@@ -34,7 +34,26 @@ def two_inputs():
                        name="keras_two_inputs")
 
 
-MODELS = {"keras_mlp": mlp, "keras_cnn": cnn, "keras_two_inputs": two_inputs}
+def excited():
+    """Layers of Xception and of squeeze-and-excitation: rescaling, uneven padding, separable and
+    depthwise convolutions with a multiplier, pooling with strides and uneven edges."""
+    image = keras.Input((17, 17, 3), name="image")
+    x = L.ZeroPadding2D(((0, 1), (2, 0)))(L.Rescaling(0.5, offset=0.125)(image))
+    x = L.Conv2D(6, 3, strides=2, use_bias=False)(x)
+    x = L.ReLU(6.0)(L.BatchNormalization(momentum=0.9)(x))
+    y = L.SeparableConv2D(8, 3, padding="same", depth_multiplier=2)(x)
+    y = L.MaxPooling2D(3, 2, padding="same")(L.LayerNormalization(epsilon=1e-2)(y))
+    x = L.Add()([y, L.Conv2D(8, 1, strides=2, padding="same")(x)])
+    x = L.DepthwiseConv2D(3, padding="same", activation="elu")(x)
+    g = L.Dense(3, activation="relu")(L.GlobalAveragePooling2D(keepdims=True)(x))
+    x = L.Multiply()([x, L.Dense(8, activation="sigmoid")(g)])
+    x = L.PReLU(shared_axes=[1, 2])(L.AveragePooling2D(3, 2, padding="same")(x))
+    y = L.Concatenate()([L.Flatten()(x), L.GlobalMaxPooling2D()(x)])
+    return keras.Model(image, L.Dense(4, activation="softmax")(y), name="keras_excited")
+
+
+MODELS = {"keras_mlp": mlp, "keras_cnn": cnn, "keras_two_inputs": two_inputs,
+          "keras_excited": excited}
 
 
 def make(name: str, seed: int = 0, **kwargs):

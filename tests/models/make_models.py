@@ -24,6 +24,9 @@ TORCH_FILES: Dict[str, List[str]] = {
     "cnnd": ["torch-ts-eval", "torch-ts-train", "torch-dynamo-eval", "torch-dynamo-train",
              "torch-dynamo-train-raw"],
     "resnet18thin": ["torch-ts-train", "torch-dynamo-eval", "torch-dynamo-train-raw"],
+    "gated": ["torch-ts-train", "torch-dynamo-train-raw"],
+    "tcn": ["torch-dynamo-train-raw"],
+    "volume": ["torch-ts-train"],
 }
 
 
@@ -50,26 +53,27 @@ def strip_traces(path: str) -> None:
         file.write(model.SerializeToString(deterministic=True))
 
 
-def make_torch(folder: str) -> None:
+def make_torch(folder: str, wanted) -> None:
     import torch
 
     import torch_models
     for name, hows in TORCH_FILES.items():
-        for how in hows:
+        for how in hows if wanted(name) else []:
             _, exporter, mode, *raw = how.split("-")
             model = torch_models.make(name).train(mode == "train")
-            example = (torch.randn(2, *torch_models.MODELS[name][1]),)
+            shapes = torch_models.MODELS[name][1]
+            example = tuple(torch.randn(2, *shape) for shape in shapes.values())
             path = os.path.join(folder, f"{name}-{how}.onnx")
-            options = {"input_names": ["x"], "dynamo": exporter == "dynamo"}
+            options = {"input_names": list(shapes), "dynamo": exporter == "dynamo"}
             if exporter == "ts":
-                options["dynamic_axes"] = {"x": {0: "batch"}}
+                options["dynamic_axes"] = {x: {0: "batch"} for x in shapes}
                 if mode == "train":
                     options.update(training=torch.onnx.TrainingMode.TRAINING,
                                    do_constant_folding=False)
             elif mode == "default":
                 options = {}
             else:
-                options["dynamic_shapes"] = ({0: torch.export.Dim("batch")},)
+                options["dynamic_shapes"] = tuple({0: torch.export.Dim("batch")} for _ in shapes)
                 if raw:
                     options["optimize"] = False
             torch.onnx.export(model, example, path, **options)
@@ -77,7 +81,7 @@ def make_torch(folder: str) -> None:
             report(path)
 
 
-def make_keras(folder: str) -> None:
+def make_keras(folder: str, wanted) -> None:
     import numpy as np
     import tensorflow as tf
     import tf2onnx
@@ -100,19 +104,23 @@ def make_keras(folder: str) -> None:
         model.export(path, format="onnx", verbose=False)
         report(path)
 
-    for name in keras_models.MODELS:
+    for name in filter(wanted, keras_models.MODELS):
         model = keras_models.make(name)
         path = at(f"{name}-keras_export-train")
         keras_export.export_training(model, path)
         report(path)
-    model = keras_models.make("keras_mlp")
-    by_keras(model, at("keras_mlp-kerasexport_tensorflow-eval"))
-    by_tf2onnx(model, at("keras_mlp-tf2onnx_function-eval"), False)
-    by_keras(keras_models.make("keras_cnn", width=4, hidden=16),
-             at("keras_cnn-kerasexport_tensorflow-eval"))
-    by_tf2onnx(keras_models.make("keras_cnn", width=2, hidden=4),
-               at("keras_cnn-tf2onnx_function-train"), True)
+    if wanted("keras_mlp"):
+        model = keras_models.make("keras_mlp")
+        by_keras(model, at("keras_mlp-kerasexport_tensorflow-eval"))
+        by_tf2onnx(model, at("keras_mlp-tf2onnx_function-eval"), False)
+    if wanted("keras_cnn"):
+        by_keras(keras_models.make("keras_cnn", width=4, hidden=16),
+                 at("keras_cnn-kerasexport_tensorflow-eval"))
+        by_tf2onnx(keras_models.make("keras_cnn", width=2, hidden=4),
+                   at("keras_cnn-tf2onnx_function-train"), True)
     for name, size in (("keras_mlp", {"hidden": 16}), ("keras_cnn", {"width": 4, "hidden": 16})):
+        if not wanted(name):
+            continue
         model = as_if_trained(keras_models.make(name, **size))
         by_keras(model, at(f"{name}_trained-kerasexport_tensorflow-eval"))
 
@@ -136,10 +144,13 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("framework", choices=["torch", "keras"])
+    parser.add_argument("--only", metavar="MODEL,...", help="these alone, by name")
     parser.add_argument("-o", "--output", default=HERE, help="folder (default: this one)")
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore")
-    (make_torch if args.framework == "torch" else make_keras)(args.output)
+    only = args.only.split(",") if args.only else None
+    make = make_torch if args.framework == "torch" else make_keras
+    make(args.output, lambda name: only is None or name in only)
 
 
 if __name__ == "__main__":

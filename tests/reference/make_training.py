@@ -103,10 +103,12 @@ TORCH_FILES = [f"{model}-torch-{how}.onnx" for model, how in (
     ("mlp", "ts-train"), ("mlp", "ts-eval"), ("mlp", "dynamo-eval"), ("mlp", "dynamo-train-raw"),
     ("cnnd", "ts-train"), ("cnnd", "dynamo-train-raw"), ("cnnd", "ts-eval"),
     ("cnnd", "dynamo-eval"), ("cnnd", "dynamo-train"), ("resnet18thin", "ts-train"),
-    ("resnet18thin", "dynamo-train-raw"), ("resnet18thin", "dynamo-eval"))]
+    ("resnet18thin", "dynamo-train-raw"), ("resnet18thin", "dynamo-eval"), ("gated", "ts-train"),
+    ("gated", "dynamo-train-raw"), ("tcn", "dynamo-train-raw"), ("volume", "ts-train"))]
+BATCH_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 
 
-def computing_modules(model, example) -> List[object]:
+def computing_modules(model, *example) -> List[object]:
     """Convolutions, linear layers and BatchNorms in the order of their computation."""
     import torch
     from torch import nn
@@ -116,10 +118,24 @@ def computing_modules(model, example) -> List[object]:
             hooks.append(module.register_forward_hook(lambda m, *_: order.append(m)))
     model.eval()
     with torch.no_grad():
-        model(example)
+        model(*example)
     for hook in hooks:
         hook.remove()
     return order
+
+
+def load_by_name(model, arrays):
+    """For load_torch, where the file has all of the model's own names."""
+    import torch
+    names = {p: n for n, p in model.named_parameters()}
+    running = {m: [f"{n}.running_mean", f"{n}.running_var"] for n, m in model.named_modules()
+               if type(m).__name__ in BATCH_NORMS}
+    with torch.no_grad():
+        for tensors in (model.named_parameters(), model.named_buffers()):
+            for name, tensor in tensors:
+                if name in arrays:
+                    tensor.copy_(torch.from_numpy(arrays[name].copy()))
+    return model, names, running
 
 
 def load_torch(file: str):
@@ -140,8 +156,10 @@ def load_torch(file: str):
     for node in graph.node:  # An exporter's Identity stands for a merged initializer.
         if node.op_type == "Identity" and node.input[0] in arrays:
             arrays[node.output[0]] = arrays[node.input[0]]
+    if all(n in arrays for n, _ in model.named_parameters()):
+        return load_by_name(model, arrays)
     nodes = [n for n in graph.node if n.op_type in ("Conv", "Gemm", "BatchNormalization")]
-    modules = computing_modules(model, torch.zeros(2, *torch_models.MODELS[name][1]))
+    modules = computing_modules(model, *(torch.zeros(2, *s) for s in torch_models.MODELS[name][1].values()))
     parents = {c: (p, n) for p in model.modules() for n, c in p.named_children()}
     names, running, at = {}, {}, 0
     for module in modules:
@@ -180,8 +198,10 @@ def train_torch(file: str, optimizer: str, options: dict, dtype: str) -> Run:
             module.p = 0.0
         elif isinstance(module, nn.LeakyReLU):
             module.negative_slope = as_stored(module.negative_slope)
-        elif isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        elif type(module).__name__ in BATCH_NORMS:
             module.eps, module.momentum = as_stored(module.eps), 1 - as_stored(1 - module.momentum)
+        elif hasattr(module, "eps"):
+            module.eps = as_stored(module.eps)
     start = {m: m.running_var.clone().double() for m in running}
     counts = {}
     for m in running:
@@ -194,13 +214,15 @@ def train_torch(file: str, optimizer: str, options: dict, dtype: str) -> Run:
         stepper = torch.optim.Adam(model.parameters(), lr=options["learning_rate"],
                                    betas=(options["beta_1"], options["beta_2"]),
                                    eps=options["epsilon"])
-    loss_of = nn.NLLLoss() if file.startswith("cnnd") else nn.CrossEntropyLoss()
-    shape = (BATCH, *torch_models.MODELS[file.split("-")[0]][1])
+    kind = file.split("-")[0]
+    loss_of = nn.NLLLoss() if kind in torch_models.LOG_PROBABILITIES else nn.CrossEntropyLoss()
+    shapes = [(BATCH, *shape) for shape in torch_models.MODELS[kind][1].values()]
     run = Run()
     for step in range(STEPS):
-        (x,), y = batch(step % DISTINCT, [shape], 10, BATCH)
+        xs, y = batch(step % DISTINCT, shapes, torch_models.CLASSES.get(kind, 10), BATCH)
+        xs = [torch.from_numpy(x).to(getattr(torch, dtype)) for x in xs]
         stepper.zero_grad()
-        loss = loss_of(model(torch.from_numpy(x).to(getattr(torch, dtype))), torch.from_numpy(y))
+        loss = loss_of(model(*xs), torch.from_numpy(y))
         loss.backward()
         for parameter, name in names.items():
             run.largest_gradient[name] = max(run.largest_gradient.get(name, 0.0),
@@ -218,16 +240,19 @@ def train_torch(file: str, optimizer: str, options: dict, dtype: str) -> Run:
     return run
 
 
-def make_torch() -> None:
+def make_torch(wanted) -> None:
     import torch
 
     import torch_models
     torch.set_num_threads(1)
     for file in TORCH_FILES:
-        loss = "nll" if file.startswith("cnnd") else "cross_entropy"
-        shape = torch_models.MODELS[file.split("-")[0]][1]
-        write(file, f"PyTorch {torch.__version__.split('+')[0]}", loss, [("x", (BATCH, *shape))],
-              10, train_torch)
+        name = file.split("-")[0]
+        if not wanted(name):
+            continue
+        loss = "nll" if name in torch_models.LOG_PROBABILITIES else "cross_entropy"
+        inputs = [(x, (BATCH, *shape)) for x, shape in torch_models.MODELS[name][1].items()]
+        write(file, f"PyTorch {torch.__version__.split('+')[0]}", loss, inputs,
+              torch_models.CLASSES.get(name, 10), train_torch)
 
 
 # ---- Keras --------------------------------------------------------------------------------------
@@ -291,13 +316,13 @@ def keras_shapes(model) -> List[Sequence[int]]:
     return [(BATCH, *t.shape[1:]) for t in model.inputs]
 
 
-def make_keras() -> None:
+def make_keras(wanted) -> None:
     import keras
     import tensorflow as tf
 
     import keras_models
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    for name in keras_models.MODELS:
+    for name in filter(wanted, keras_models.MODELS):
         model = keras_models.make(name)
         inputs = list(zip([t._keras_history.operation.name for t in model.inputs],
                           keras_shapes(model)))
@@ -311,8 +336,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("framework", choices=["torch", "keras"])
+    parser.add_argument("--only", metavar="MODEL,...", help="these alone, by name")
     args = parser.parse_args(argv)
-    (make_torch if args.framework == "torch" else make_keras)()
+    only = args.only.split(",") if args.only else None
+    make = make_torch if args.framework == "torch" else make_keras
+    make(lambda name: only is None or name in only)
 
 
 if __name__ == "__main__":

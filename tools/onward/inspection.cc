@@ -28,8 +28,7 @@ class Examiner {
         options_(options),
         restore_biases_(restore_biases),
         evaluator_(&StandardOperators(), &CpuKernels()) {
-    options_.known_parameters = model.SignatureParameters();
-    options_.known_buffers = model.SignatureBuffers();
+    KnowFromExporter(model, &options_);
   }
 
   absl::StatusOr<Inspection> Run() {
