@@ -62,6 +62,8 @@ FORMS: Dict[str, Tuple[Callable, Callable]] = {
     "as is": (lambda a: a, lambda a, shape: a),
     "output channel first": (lambda a: np.moveaxis(a, (-1, -2), (0, 1)),
                              lambda a, shape: np.moveaxis(a, (0, 1), (-1, -2))),
+    "input channel first": (lambda a: np.moveaxis(a, (-1, -2), (0, 1)),
+                            lambda a, shape: np.moveaxis(a, (0, 1), (-1, -2))),
     "depthwise, channel first": (_depthwise, _depthwise_back),
     "channel first": (lambda a: np.moveaxis(a, -1, 0), lambda a, shape: np.moveaxis(a, 0, -1)),
 }
@@ -177,6 +179,24 @@ def conv(e, layer, x, out):
         names.append(e.variable(layer.bias))
     name = e.one("Conv", names, group=layer.groups,
                  **window(e, x, layer, layer.kernel_size, layer.dilation_rate))
+    return e.activation(layer.activation, Value(name, out.shape, x.dtype, x.first))
+
+
+def conv_transpose(e, layer, x, out):
+    x = e.for_channels(x, layer.data_format)
+    if getattr(layer, "output_padding", None) is not None:
+        e.fail("output_padding cannot be written", "leave it to the layer")
+    # "same" gives n * stride, "valid" what the windows cover, but no less than n * stride.
+    reach = [(k - 1) * d + 1 for k, d in zip(layer.kernel_size, layer.dilation_rate)]
+    cut = [max(r - s, 0) if layer.padding == "same" else 0 for r, s in zip(reach, layer.strides)]
+    attributes = {"kernel_shape": list(layer.kernel_size), "strides": list(layer.strides),
+                  "dilations": list(layer.dilation_rate),
+                  "pads": [c // 2 for c in cut] + [c - c // 2 for c in cut],
+                  "output_padding": [max(s - r, 0) for r, s in zip(reach, layer.strides)]}
+    names = [x.name, e.variable(layer.kernel, "input channel first")]
+    if layer.use_bias:
+        names.append(e.variable(layer.bias))
+    name = e.one("ConvTranspose", names, **attributes)
     return e.activation(layer.activation, Value(name, out.shape, x.dtype, x.first))
 
 
@@ -485,6 +505,7 @@ def _by_rank(prefix: str, write, ranks=(1, 2, 3)) -> Dict[str, Callable]:
 LAYERS: Dict[str, Callable] = {
     "Dense": dense,
     **_by_rank("Conv", conv),
+    **{f"Conv{rank}DTranspose": conv_transpose for rank in (1, 2, 3)},
     **_by_rank("DepthwiseConv", depthwise_conv, (1, 2)),
     **_by_rank("SeparableConv", separable_conv, (1, 2)),
     **_by_rank("MaxPooling", pooling("MaxPool")),
