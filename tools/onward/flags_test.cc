@@ -361,6 +361,7 @@ const char* const kValues[][2] = {
     {"train-only", "fc.?"},
     {"untie", "onnx::MatMul_1"},
     {"keep-tied", "#wte"},
+    {"also-train", "*.gain"},
     {"restore-biases", "true"},
     {"optimizer", "adagrad"},
     {"optimizer-form", "pytorch"},
