@@ -1,6 +1,7 @@
 // Feeds a fuzz target with mutations of small models, always the same for the same seed:
 //   import_fuzz_test [--inputs=N] [--seconds=N] [--seed=N] [--keep=FILE] [MODEL...]
-// Without models: those of tests/models and of the hostile corpus. Stops after
+// Without models: those of tests/models, of the hostile corpus, and the examples of all
+// operators. Stops after
 // N inputs or N seconds (--seconds=0: each model once, unchanged). The input at work is kept in
 // FILE (default last_input.onnx in the test's folder), so that the one which ended the process is
 // there.
@@ -24,6 +25,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "graph/onnx/hostile_models.h"
+#include "graph/onnx/schema.h"
+#include "graph/onnx/text.h"
+#include "graph/ops/operators.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -88,6 +92,15 @@ std::vector<std::string> Corpus(const std::vector<std::string>& paths) {
   }
   for (onward::HostileModel& hostile : onward::HostileModels()) {
     if (hostile.bytes.size() <= 4096) corpus.push_back(std::move(hostile.bytes));
+  }
+  for (const auto& op : onward::StandardOperators().all()) {
+    // Of LpPool's lowering the plan may choose a convolution of oneDNN that it then refuses.
+    if (!op->domain.empty() || op->name == "LpPool") continue;
+    for (const std::string& example : op->examples) {
+      const auto bytes = onward::ModelFromText(absl::StrCat(
+          "<ir_version: 10, opset_import: [\"\" : ", onward::kCanonicalOpset, "]> ", example));
+      if (bytes.ok()) corpus.push_back(onward::WithParameters(*bytes));
+    }
   }
   return corpus;
 }

@@ -11,7 +11,9 @@ namespace onward {
 
 // Everything that training does with a model before and at its first step: the graph, the
 // parameters, loss, gradients and optimizer, the plan; and where the plan is small, one
-// step on zeros. Open extents are 3, a batch is the file's or 2.
+// step on zeros. A model that cannot be trained must predict, or say why not: the status is
+// training's, or what Complaint() has to say about that of prediction. Open extents are 3, a
+// batch is the file's or 2.
 absl::Status TryModel(const OnnxModel& model);
 
 // The same from the bytes of a file.

@@ -35,6 +35,9 @@ class GraphReader {
   absl::Status Inputs(const std::vector<ModelInput>& inputs) {
     for (const ModelInput& input : inputs) {
       ASSIGN_OR_RETURN(Dims dims, Bind(input));
+      // Of what nodes make, Builder sees to it.
+      const absl::Status fits = CheckedElements(dims).status();
+      if (!fits.ok()) return Annotate(fits, absl::StrCat("input '", input.name, "'"));
       std::vector<std::string> symbols;
       for (const Extent& e : input.extents) symbols.push_back(e.symbol);
       values_[input.name] =
@@ -142,15 +145,11 @@ class GraphReader {
   absl::Status Add(const onnx::NodeProto& node, int64_t ordinal) {
     const Operator* op = operators_.Find(DomainOf(node), node.op_type());
     if (op == nullptr) {
-      const std::string id = DomainOf(node).empty()
-                                 ? node.op_type()
-                                 : absl::StrCat(DomainOf(node), ".", node.op_type());
-      return absl::UnimplementedError(
-          OnnxHas(DomainOf(node), node.op_type())
-              ? absl::StrCat("Onward cannot run operator ", id, " yet")
-              : absl::StrCat("ONNX has no operator ", id,
-                             "; the exporter wrote something that only it understands: export "
-                             "again in inference form, or without that layer"));
+      const std::string domain = DomainOf(node);
+      if (!OnnxHas(domain, node.op_type())) return NoSuchOperator(domain, node.op_type());
+      return absl::UnimplementedError(absl::StrCat("Onward cannot run operator ", domain,
+                                                   domain.empty() ? "" : ".", node.op_type(),
+                                                   " yet"));
     }
     std::vector<Value*> inputs;
     for (const std::string& name : node.input()) {

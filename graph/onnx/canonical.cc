@@ -77,10 +77,7 @@ class OperatorCheck {
     if (onnx::OpSchemaRegistry::Schema(op, opset, "") != nullptr) return absl::OkStatus();
     const onnx::OpSchema* newest = onnx::OpSchemaRegistry::Schema(op, INT_MAX, "");
     if (newest == nullptr) {
-      return absl::UnimplementedError(
-          absl::StrCat("node '", node.name(), "': ONNX has no operator ", op,
-                       "; the exporter wrote something that only it understands: export again in "
-                       "inference form, or without that layer"));
+      return Annotate(NoSuchOperator("", op), absl::StrCat("node '", node.name(), "'"));
     }
     return absl::InvalidArgumentError(
         absl::StrCat("node '", node.name(), "': ", op, " is no operator of opset ", opset,

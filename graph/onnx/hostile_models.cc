@@ -189,10 +189,14 @@ void AddGraphs(Collection* out) {
     g->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
         onnx::TensorProto::STRING);
   });
-  out->Graph("an input with an extent of 2^62", "", [](auto* g) {
+  out->Graph("an input with an extent of 2^62", "input 'x': shape", [](auto* g) {
     auto* shape = g->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
     shape->mutable_dim(1)->set_dim_value(int64_t{1} << 62);
   });
+  out->Text("an input with an extent of 2^63 - 1 that nothing trains", "2^48 elements", R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (int64[N, 9223372036854775807] x) => (int64[N, 1] y)
+      { y = ReduceProd <axes = [1]> (x) })");
   out->Graph("an input that is a sequence", "", [](auto* g) {
     auto* sequence = g->mutable_input(0)->mutable_type()->mutable_sequence_type();
     sequence->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
@@ -258,6 +262,26 @@ void AddAttributes(Collection* out) {
     sparse->mutable_indices()->add_dims(1);
     sparse->mutable_indices()->add_int64_data(3);
   });
+  const std::string head = R"(<ir_version: 8, opset_import: ["" : 17]> g )";
+  for (const char* graph : {
+           "(float[3, 4] x, int64[3, 3, 7] i) => (float[A, B] y) { y = GatherElements <axis = "
+           "1>(x, i) }",
+           "(float[3, 4] x, int64[4, 2] i) => (float[A, B] y) { y = GatherElements <axis = 1>(x, "
+           "i) }",
+           "(float[3, 4] x, int64[3, 2] i, float[3, 1] u) => (float[3, 4] y)"
+           "{ y = ScatterElements <axis = 1>(x, i, u) }",
+           "(float[3, 4] x, int64[2, 3] i) => (float[A, B] y) { y = GatherND(x, i) }",
+           "(float[3, 4] x, int64[2, 1] i) => (float[A, B] y) { y = GatherND <batch_dims = 1>(x, "
+           "i) }",
+           "(float[3, 4] x, int64[3, 1] i) => (float[A, B] y) { y = GatherND <batch_dims = -1>(x, "
+           "i) }",
+           "(float[3, 4] x, int64[5, 1000] i, float[5, 2] u) => (float[3, 4] y) { y = ScatterND(x, "
+           "i, u) }",
+           "(float[3, 4] x, int64[5, 1] i, float[5, 3] u) => (float[3, 4] y) { y = ScatterND(x, i, "
+           "u) }",
+       }) {
+    out->Text(absl::StrCat("indices that do not fit: ", graph), "do not fit", head + graph);
+  }
   out->Text("a convolution with a stride of 0", "strides", R"(
       <ir_version: 8, opset_import: ["" : 17]>
       g (float[1, 1, 5, 5] x, float[1, 1, 3, 3] w) => (float[1, 1, 3, 3] y)
@@ -305,6 +329,11 @@ void AddBombs(Collection* out) {
       g (float[2, 3] x) => (float[A, B] y)
       { n = Constant <value_ints = [1000000, 1000000]> ()
         a = Tile(x, n) b = Tile(a, n) y = Tile(b, n) })");
+  // Padding by reflection is undone through a list of where each entry came from.
+  out->Text("a batch of 2^31 that is padded by reflection", "the extents are too large", head + R"(
+      g (float[2147483647, 4] x) => (float[A, B] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}>
+      { h = Mul(x, w) p = Constant <value_ints = [1, 1, 1, 1]> ()
+        y = Pad <mode = "reflect"> (h, p) })");
   std::string pads = head + "g (float[2, 3] x) => (float[A, B] y) {";
   absl::StrAppend(&pads, "n = Constant <value_ints = [1000, 1000]> () c0 = ConstantOfShape(n)");
   // A thousand constants of a million elements: 8 GB from a file of 40 kB.
@@ -440,6 +469,50 @@ std::string ModelOfRows(int64_t rows) {
   SetDims(t, {rows, 3});
   t->clear_float_data();
   t->set_raw_data(std::string(static_cast<size_t>(rows) * 3 * sizeof(float), 'w'));
+  return Bytes(model);
+}
+
+std::string WithParameters(const std::string& bytes) {
+  onnx::ModelProto model;
+  ONWARD_CHECK(model.ParseFromString(bytes));
+  onnx::GraphProto* graph = model.mutable_graph();
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  for (const onnx::ValueInfoProto& input : graph->input()) {
+    const onnx::TypeProto::Tensor& type = input.type().tensor_type();
+    const bool floating = type.elem_type() == onnx::TensorProto::FLOAT ||
+                          type.elem_type() == onnx::TensorProto::DOUBLE;
+    if (!floating || type.shape().dim_size() < 2) continue;
+    std::vector<int64_t> dims;
+    int64_t elements = 1;
+    for (int i = 1; i < type.shape().dim_size(); ++i) {
+      dims.push_back(type.shape().dim(i).dim_value());
+      elements *= dims.back();
+    }
+    for (onnx::NodeProto& node : *graph->mutable_node()) {
+      for (std::string& name : *node.mutable_input()) {
+        if (name == input.name()) name = input.name() + "*";
+      }
+    }
+    onnx::NodeProto* product = nodes.Add();
+    product->set_op_type("Mul");
+    product->add_input(input.name());
+    product->add_input(input.name() + "/w");
+    product->add_output(input.name() + "*");
+    onnx::TensorProto* weight = graph->add_initializer();
+    weight->set_name(input.name() + "/w");
+    weight->set_data_type(type.elem_type());
+    SetDims(weight, dims);
+    for (int64_t i = 0; i < elements; ++i) {
+      const double value = 0.5 + static_cast<double>(i % 3);
+      if (type.elem_type() == onnx::TensorProto::FLOAT) {
+        weight->add_float_data(static_cast<float>(value));
+      } else {
+        weight->add_double_data(value);
+      }
+    }
+  }
+  nodes.MergeFrom(graph->node());
+  graph->mutable_node()->Swap(&nodes);
   return Bytes(model);
 }
 

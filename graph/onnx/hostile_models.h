@@ -28,6 +28,10 @@ std::string ModelWithExternalData(const std::string& location, const std::string
 // The same with 'w' in the file.
 std::string ModelOfRows(int64_t rows);
 
+// The model of `bytes` with something to train: every floating-point input with a rank over 1
+// and known extents is multiplied by a parameter of its samples' shape first.
+std::string WithParameters(const std::string& bytes);
+
 // `bytes` changed in a few places that `seed` picks: fields set, removed, repeated and
 // exchanged where the bytes are a model, else bytes flipped, cut and inserted. The same
 // seed makes the same.

@@ -192,6 +192,13 @@ bool OnnxHas(absl::string_view domain, absl::string_view name) {
   return FindSchema(domain, name) != nullptr;
 }
 
+absl::Status NoSuchOperator(absl::string_view domain, absl::string_view name) {
+  return absl::UnimplementedError(absl::StrCat(
+      "ONNX has no operator ", domain, domain.empty() ? "" : ".", name,
+      "; the exporter wrote something that only it understands: export again in inference form "
+      "(from Keras with tools/keras_export.py), or without that layer"));
+}
+
 InferRule OnnxInference(absl::string_view domain, absl::string_view name) {
   const onnx::OpSchema* schema = FindSchema(domain, name);
   ONWARD_CHECK(schema != nullptr);

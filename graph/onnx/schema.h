@@ -19,6 +19,9 @@ inline constexpr int kOldestOpset = 7;
 // Does ONNX have this operator in the canonical opset?
 bool OnnxHas(absl::string_view domain, absl::string_view name);
 
+// Of a node whose operator ONNX has in no opset: what is wrong, and what helps.
+absl::Status NoSuchOperator(absl::string_view domain, absl::string_view name);
+
 // Type and shape inference by the schema. REQUIRES: OnnxHas(domain, name).
 InferRule OnnxInference(absl::string_view domain, absl::string_view name);
 

@@ -10,6 +10,52 @@
 namespace onward {
 namespace {
 
+absl::Status DoNotFit(const InferContext& c) {
+  std::string shapes;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    absl::StrAppend(&shapes,
+                    i == 0   ? ""
+                    : i == 1 ? " and indices "
+                             : " and updates ",
+                    ToString(c.input(i).dims));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("data ", shapes, " do not fit"));
+}
+
+// One index for each element of a part of the data, and an update for each index.
+absl::Status CheckElements(InferContext& c) {
+  const Dims &data = c.input(0).dims, &indices = c.input(1).dims;
+  const int64_t rank = static_cast<int64_t>(data.size());
+  const int64_t axis = c.attributes().Int("axis", 0);
+  if (rank == 0 || axis < -rank || axis >= rank) {
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of data ", ToString(data)));
+  }
+  if (indices.size() != data.size()) return DoNotFit(c);
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != FromBack(axis, rank) && indices[i] > data[i]) return DoNotFit(c);
+  }
+  return c.num_inputs() > 2 && c.input(2).dims != indices ? DoNotFit(c) : absl::OkStatus();
+}
+
+// The last axis of the indices counts through the data's axes behind those of the batch; an
+// update for each index is what lies behind.
+absl::Status CheckTuples(InferContext& c) {
+  const Dims &data = c.input(0).dims, &indices = c.input(1).dims;
+  const int64_t batch = c.attributes().Int("batch_dims", 0);
+  const int64_t rank = static_cast<int64_t>(data.size());
+  if (batch < 0 || indices.empty() || batch >= static_cast<int64_t>(indices.size()) ||
+      indices.back() > rank - batch || batch > rank) {
+    return DoNotFit(c);
+  }
+  for (int64_t i = 0; i < batch; ++i) {
+    if (data[i] != indices[i]) return DoNotFit(c);
+  }
+  if (c.num_inputs() < 3) return absl::OkStatus();
+  Dims updates(indices.begin(), indices.end() - 1);
+  updates.insert(updates.end(), data.begin() + indices.back(), data.end());
+  return c.input(2).dims == updates ? absl::OkStatus() : DoNotFit(c);
+}
+
 // The places that one tensor of indices names, read and written.
 struct Places {
   Builder& b;
@@ -77,6 +123,7 @@ void AddElements(OperatorFamily& list) {
   // y[i][j] = data[indices[i][j]][j] for axis 0, and so on
   list.push_back(
       Operator("", "GatherElements")
+          .Infer(OnnxInferenceAnd("GatherElements", CheckElements))
           .Example("g (float[3, 4] data, int64[2, 4] labels_i) => (float[2, 4] y) "
                    "{ y = GatherElements(data, labels_i) }")
           .Example("g (float[3, 4] data, int32[3, 7] labels_i) => (float[3, 7] y) "
@@ -120,6 +167,7 @@ void AddElements(OperatorFamily& list) {
           "g (float[2, 3] data, float[2, 1] u) => (float[2, 3] y) "
           "{ i = Constant<value = int64[2, 1] {2, -3}>() "
           "y = ScatterElements<axis = 1, reduction = \"none\">(data, i, u) }")
+      .Infer(OnnxInferenceAnd("ScatterElements", CheckElements))
       .Gradient([](GradientContext& g) { return ScatterGradient(g, true); })
       .Samples([](const Node& node, absl::Span<const SampleAxis> inputs, int) {
         const SampleAxis& data = inputs[0];
@@ -149,6 +197,7 @@ void AddTuples(OperatorFamily& list) {
   // y[k..] = data[indices[k..]], the last axis of indices being one tuple
   list.push_back(
       Operator("", "GatherND")
+          .Infer(OnnxInferenceAnd("GatherND", CheckTuples))
           .Example(
               "g (float[2, 3, 4] data, int64[5, 2] i) => (float[5, 4] y) { y = GatherND(data, i) }")
           .Example("g (float[2, 3] data) => (float[2] y) "
@@ -193,6 +242,7 @@ void AddTuples(OperatorFamily& list) {
       .Example(
           "g (int64[3] data, int64[2, 1] labels_i, int64[2] u) => (int64[3] y) "
           "{ y = ScatterND<reduction = \"add\">(data, labels_i, u) }")
+      .Infer(OnnxInferenceAnd("ScatterND", CheckTuples))
       .Gradient([](GradientContext& g) { return ScatterGradient(g, false); })
       .Samples(SamplesMixed);
   list.push_back(scatter);

@@ -9,6 +9,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
+#include "graph/ops/rules.h"
 
 namespace onward {
 namespace {
@@ -139,6 +140,8 @@ absl::Status LowerAveragePoolGradient(LowerContext& c) {
   const Dims x(shape.begin(), shape.end()), dy = c.x(0).dims();
   const Window window = WindowOf(c.attributes(), x, dy);
   const bool with_padding = c.attributes().Int("count_include_pad", 0) != 0;
+  RETURN_IF_ERROR(CheckComputable(static_cast<double>(Elements(window.output)) *
+                                  static_cast<double>(Elements(window.kernel))));
   Expr part = c.x(0) / b.Constant(Counts(window, with_padding, c.x(0).dtype()));
   Dims one = {1, 1}, image = {x[0] * x[1], 1}, out = {x[0] * x[1], 1};
   one.insert(one.end(), window.kernel.begin(), window.kernel.end());

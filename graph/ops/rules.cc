@@ -55,6 +55,14 @@ std::vector<int64_t> Iota(int64_t n) {
   return out;
 }
 
+absl::Status CheckComputable(double operations) {
+  if (operations <= 1 << 24) return absl::OkStatus();
+  return WithExitCode(absl::UnimplementedError(absl::StrCat(
+                          "its gradient needs a constant that takes ", operations,
+                          " operations to compute, more than 2^24: the extents are too large")),
+                      ExitCode::kUntrainable);
+}
+
 Expr OneInt(Builder& b, int64_t value) { return b.Ints(std::vector<int64_t>{value}); }
 
 Expr Reals(Builder& b, DataType dtype, Dims dims, const std::vector<double>& numbers) {

@@ -29,6 +29,10 @@ int64_t FromBack(int64_t axis, int64_t rank);
 // 0, 1, .. n - 1.
 std::vector<int64_t> Iota(int64_t n);
 
+// For rules that compute a constant entry by entry, at so many operations. Unimplemented
+// where that is no longer small: a file of a few bytes can ask for any extent.
+absl::Status CheckComputable(double operations);
+
 // A one-dimensional int64 tensor of one element.
 Expr OneInt(Builder& b, int64_t value);
 

@@ -80,6 +80,7 @@ absl::Status PadGradient(GradientContext& g) {
     if (pads.before[axis] == 0 && pads.after[axis] == 0) continue;
     std::vector<int64_t> shape(dx.dims().begin(), dx.dims().end());
     shape[axis] = dims[axis];
+    RETURN_IF_ERROR(CheckComputable(static_cast<double>(dx.dims()[axis])));
     Expr indices = b.Ints(Sources(dims[axis], pads.before[axis], pads.after[axis], mode));
     dx = b.Op("onward.GatherGradient", {dx, indices}, {{"axis", int64_t{axis}}, {"shape", shape}});
   }
