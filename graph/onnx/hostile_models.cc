@@ -264,21 +264,19 @@ void AddAttributes(Collection* out) {
   });
   const std::string head = R"(<ir_version: 8, opset_import: ["" : 17]> g )";
   for (const char* graph : {
-           "(float[3, 4] x, int64[3, 3, 7] i) => (float[A, B] y) { y = GatherElements <axis = "
-           "1>(x, i) }",
-           "(float[3, 4] x, int64[4, 2] i) => (float[A, B] y) { y = GatherElements <axis = 1>(x, "
-           "i) }",
-           "(float[3, 4] x, int64[3, 2] i, float[3, 1] u) => (float[3, 4] y)"
+           "(float[3, 4] x, int64[3, 3, 7] i) => (float[A, B] y) "
+           "{ y = GatherElements <axis = 1>(x, i) }",
+           "(float[3, 4] x, int64[3, 5] i) => (float[A, B] y) { y = GatherElements(x, i) }",
+           "(float[3, 4] x, int64[3, 2] i, float[3, 1] u) => (float[3, 4] y) "
            "{ y = ScatterElements <axis = 1>(x, i, u) }",
-           "(float[3, 4] x, int64[2, 3] i) => (float[A, B] y) { y = GatherND(x, i) }",
-           "(float[3, 4] x, int64[2, 1] i) => (float[A, B] y) { y = GatherND <batch_dims = 1>(x, "
-           "i) }",
-           "(float[3, 4] x, int64[3, 1] i) => (float[A, B] y) { y = GatherND <batch_dims = -1>(x, "
-           "i) }",
-           "(float[3, 4] x, int64[5, 1000] i, float[5, 2] u) => (float[3, 4] y) { y = ScatterND(x, "
-           "i, u) }",
-           "(float[3, 4] x, int64[5, 1] i, float[5, 3] u) => (float[3, 4] y) { y = ScatterND(x, i, "
-           "u) }",
+           "(float[3, 4] x) => (float[A, B] y) "
+           "{ i = Constant <value = int64[2, 1] {0, 1}> () y = GatherND <batch_dims = 1>(x, i) }",
+           "(float[3, 4] x, int64[3, 1] i) => (float[A, B] y) "
+           "{ y = GatherND <batch_dims = -1>(x, i) }",
+           "(float[5, 4] x, int64[5, 1000] i, float[5, 2] u) => (float[5, 4] y) "
+           "{ y = ScatterND(x, i, u) }",
+           "(float[5, 4] x, int64[5, 1] i, float[5, 3] u) => (float[5, 4] y) "
+           "{ y = ScatterND(x, i, u) }",
        }) {
     out->Text(absl::StrCat("indices that do not fit: ", graph), "do not fit", head + graph);
   }

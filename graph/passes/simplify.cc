@@ -1,6 +1,7 @@
 #include "graph/passes/simplify.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
@@ -141,6 +142,8 @@ bool JoinCommonCode(Graph* graph) {
 
 absl::StatusOr<bool> FoldConstants(Graph* graph, Evaluator* evaluator) {
   constexpr int64_t kMost = int64_t{1} << 22;
+  constexpr double kMostWork = 5e8;
+  double work = 0;
   bool changed = false;
   for (Node* node = graph->first(); node != nullptr;) {
     Node* current = node;
@@ -148,12 +151,15 @@ absl::StatusOr<bool> FoldConstants(Graph* graph, Evaluator* evaluator) {
     if (current->op().random || current->op().collective || !current->bodies.empty()) continue;
     std::vector<const Tensor*> inputs;
     int64_t read = 0;
+    double product = 1;  // of all extents: a matrix product works at its square root
     bool constant = true;
     for (int i = 0; i < current->num_inputs(); ++i) {
       const Value* v = current->input(i);
       constant &= v == nullptr || v->constant != nullptr;
       inputs.push_back(v == nullptr ? nullptr : v->constant.get());
-      if (inputs.back() != nullptr) read += inputs.back()->elements();
+      if (inputs.back() == nullptr) continue;
+      read += inputs.back()->elements();
+      product *= std::max(static_cast<double>(inputs.back()->elements()), 1.0);
     }
     if (!constant) continue;
     std::vector<TensorType> types;
@@ -167,6 +173,11 @@ absl::StatusOr<bool> FoldConstants(Graph* graph, Evaluator* evaluator) {
     }
     // Broadcast constants (gradients' seeds) stay small: the kernels broadcast.
     if (!fixed || (made > read && made > 4096) || made > kMost) continue;
+    // What a small file could make long stays a node of the plan, which knows what it takes.
+    const double cost =
+        current->op().elementwise ? 0 : std::sqrt(product * static_cast<double>(made));
+    if (work + cost > kMostWork) continue;
+    work += cost;
     absl::StatusOr<std::vector<Tensor>> results =
         evaluator->Evaluate(current->op(), current->attributes, inputs, types);
     if (!results.ok()) {
