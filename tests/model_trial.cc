@@ -38,7 +38,9 @@ RunConfig ConfigFor(const OnnxModel& model) {
 // Small enough to be run in a test?
 bool IsSmall(const Plan& plan, const RunData& data, int64_t samples) {
   double bytes = static_cast<double>(plan.StateBytes(0) + plan.ConstantBytes());
-  for (const FeedSpec& feed : data.inputs) {  // also of what the plan does not read
+  std::vector<FeedSpec> feeds = data.inputs;  // also what the plan does not read
+  if (data.labels.has_value()) feeds.push_back(*data.labels);
+  for (const FeedSpec& feed : feeds) {
     bytes += 8.0 * static_cast<double>(samples) * static_cast<double>(Elements(feed.dims));
   }
   bytes += static_cast<double>(plan.ArenaBytes(0) + plan.FeedBytes(0) + plan.OutputBytes(0));

@@ -176,6 +176,13 @@ absl::Status CheckGridSample(InferContext& c) {
         absl::StrCat("no mode '", mode, "' with padding_mode '", pads, "'"));
   }
   const Dims& x = c.input(0).dims;
+  const Dims& grid = c.input(1).dims;
+  if (grid.size() != x.size() || grid[0] != x[0] ||
+      grid.back() != static_cast<int64_t>(x.size()) - 2) {
+    return absl::InvalidArgumentError(absl::StrCat("the grid ", ToString(grid),
+                                                   " has no place in the image ", ToString(x),
+                                                   " for each of its samples"));
+  }
   if (Elements(absl::MakeConstSpan(x).subspan(2)) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the image ", ToString(x), " is empty"));
   }
