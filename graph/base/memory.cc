@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kPage = 4096;
-constexpr int64_t kLargePage = int64_t{1} << 21;
+constexpr int64_t kLarge = int64_t{1} << 22;
 
 // AddressSanitizer watches the borders of what malloc gives.
 #ifdef __SANITIZE_ADDRESS__
@@ -19,29 +19,23 @@ constexpr bool kWatched = true;
 constexpr bool kWatched = false;
 #endif
 
-bool IsLarge(int64_t bytes) { return !kWatched && bytes >= 2 * kLargePage; }
+bool IsLarge(int64_t bytes) { return !kWatched && bytes >= kLarge; }
 
 int64_t RoundedUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-void* MapLargePages(int64_t bytes) {
-  const int64_t size = RoundedUp(bytes, kPage);
-  if (size > INT64_MAX - kLargePage) return nullptr;
-  void* const mapped = mmap(nullptr, static_cast<size_t>(size + kLargePage), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  // Of what was mapped, the part that begins at a large page.
-  char* const from = static_cast<char*>(mapped);
-  const int64_t before = -reinterpret_cast<int64_t>(mapped) & (kLargePage - 1);
-  if (before > 0) munmap(from, static_cast<size_t>(before));
-  munmap(from + before + size, static_cast<size_t>(kLargePage - before));
-  madvise(from + before, static_cast<size_t>(size), MADV_HUGEPAGE);
-  return from + before;
+// The system's pages are zero already. Large ones are not asked for: on virtual machines
+// that give free memory back to their host it takes longer to be had in large pieces.
+void* MapZeroed(int64_t bytes) {
+  if (bytes > INT64_MAX - kPage) return nullptr;
+  void* const mapped = mmap(nullptr, static_cast<size_t>(RoundedUp(bytes, kPage)),
+                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
 }
 
 }  // namespace
 
 void* AllocateZeroed(int64_t bytes) {
-  if (IsLarge(bytes)) return MapLargePages(bytes);
+  if (IsLarge(bytes)) return MapZeroed(bytes);
   // One more than asked for, so that nothing is a piece of its own, too.
   const size_t rounded = static_cast<size_t>(RoundedUp(bytes + 1, kAlignment));
   void* const memory = std::aligned_alloc(kAlignment, rounded);

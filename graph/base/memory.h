@@ -7,8 +7,7 @@
 namespace onward {
 
 // Zeroed memory, 64-byte aligned; null where there is none. Pieces of several megabytes
-// come from the system in large pages where it has them, which take a fraction of the time
-// to be had and to be read; their pages are not touched. REQUIRES: bytes >= 0.
+// come from the system as they are: their pages are not touched. REQUIRES: bytes >= 0.
 void* AllocateZeroed(int64_t bytes);
 
 // Gives it back. `bytes` as it was allocated; `memory` may be null.
