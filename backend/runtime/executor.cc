@@ -14,6 +14,7 @@
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/lanes.h"
 #include "graph/base/errors.h"
+#include "graph/base/memory.h"
 #include "graph/base/status_macros.h"
 #include "kernels/threads/progress.h"
 #include "kernels/threads/team.h"
@@ -73,7 +74,7 @@ class Executor::Machine {
   int64_t bytes() const {
     int64_t sum = 0;
     const auto add = [&sum](const std::vector<DeviceMemory>& pieces) {
-      for (const DeviceMemory& memory : pieces) sum += (memory.bytes() + 63) / 64 * 64;
+      for (const DeviceMemory& memory : pieces) sum += AlignedBytes(memory.bytes());
     };
     for (const auto& device : arenas_) add(device);
     for (const auto& device : partials_) {

@@ -16,8 +16,6 @@ namespace onward {
 
 namespace {
 
-int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // What is zero stays zero.
 void Touch(char* memory, int64_t bytes) {
   constexpr int64_t kPage = 4096;
@@ -65,13 +63,14 @@ absl::Status StateStore::CheckKept(const Entry& entry, const PlanState& state) c
 absl::Status StateStore::TakeMemory(const std::vector<const PlanState*>& states) {
   for (int d = 0; d < devices_; ++d) {
     int64_t bytes = 0;
-    for (const PlanState* s : states) bytes += d > 0 && s->shared ? 0 : Aligned(s->type.bytes());
+    for (const PlanState* s : states)
+      bytes += d > 0 && s->shared ? 0 : AlignedBytes(s->type.bytes());
     ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(bytes, /*touch=*/false));
     char* next = memory.data();
     for (const PlanState* s : states) {
       if (d > 0 && s->shared) continue;
       entries_[s->name].memory.push_back(next);
-      next += Aligned(s->type.bytes());
+      next += AlignedBytes(s->type.bytes());
     }
     bytes_ += bytes;
     memory_.push_back(std::move(memory));

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "backend/training/trainer.h"
+#include "graph/base/memory.h"
 #include "graph/base/status_macros.h"
 
 namespace onward {
 namespace {
-
-int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Buffers for batches of so many rows of the columns, and the loader's own memory.
 int64_t BatchBytes(const RunData& run, const FittedData& data, RowRange range, int64_t rows,
@@ -20,7 +19,7 @@ int64_t BatchBytes(const RunData& run, const FittedData& data, RowRange range, i
   int64_t bytes = 0;
   for (int64_t size : ShardSizes(rows, shards)) {
     for (const FeedSpec& feed : feeds) {
-      bytes += Aligned(size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype)));
+      bytes += AlignedBytes(size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype)));
     }
   }
   LoaderOptions options;
@@ -43,7 +42,7 @@ int64_t ScalarBytes(const Plan& plan) {
       places += feed.shard_size >= 0 && e.device == feed.device && e.shard >= 0 && e.segment == 0 &&
                 plan.shard_sizes[e.shard] == feed.shard_size;
     }
-    bytes += Aligned(feed.type.bytes()) * places * kFeedSets;
+    bytes += AlignedBytes(feed.type.bytes()) * places * kFeedSets;
   }
   return bytes;
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "graph/base/memory.h"
 #include "graph/base/status_macros.h"
 #include "graph/passes/optimizer.h"
 #include "graph/passes/training_mode.h"
@@ -22,7 +23,7 @@ absl::StatusOr<std::unique_ptr<FeedBuffers>> FeedBuffers::Create(const std::vect
         const int64_t bytes = size * Elements(feed.dims) * static_cast<int64_t>(SizeOf(feed.dtype));
         ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(bytes));
         out->memory_.back().back().push_back(std::move(memory));
-        out->bytes_ += (bytes + 63) / 64 * 64;
+        out->bytes_ += AlignedBytes(bytes);
       }
     }
   }

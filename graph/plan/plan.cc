@@ -7,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/base/memory.h"
 
 namespace onward {
 namespace {
-
-int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::string Where(const Plan& plan, int b) {
   if (b < 0) return "-";
@@ -69,13 +68,13 @@ int64_t Plan::ArenaBytes(int d) const { return devices[d].arena_bytes * devices[
 
 int64_t Plan::StateBytes(int d) const {
   int64_t bytes = 0;
-  for (const PlanState& s : states) bytes += s.shared && d > 0 ? 0 : Aligned(s.type.bytes());
+  for (const PlanState& s : states) bytes += s.shared && d > 0 ? 0 : AlignedBytes(s.type.bytes());
   return bytes;
 }
 
 int64_t Plan::PartialBytes(int d) const {
   int64_t slot = 0;
-  for (const TensorType& t : crossing) slot += Aligned(t.bytes());
+  for (const TensorType& t : crossing) slot += AlignedBytes(t.bytes());
   return slot * devices[d].slots * devices[d].lanes;
 }
 
@@ -91,7 +90,7 @@ int64_t Plan::FeedBytes(int d) const {
                 programs[e.program].shard_size == feed.shard_size;
       }
     }
-    bytes += Aligned(feed.type.bytes()) * sets;
+    bytes += AlignedBytes(feed.type.bytes()) * sets;
   }
   return bytes;
 }
@@ -99,7 +98,7 @@ int64_t Plan::FeedBytes(int d) const {
 int64_t Plan::OutputBytes(int d) const {
   int64_t bytes = 0;
   for (const PlanOutput& o : outputs) {
-    if (o.device == d) bytes += Aligned(buffers[o.buffer].type.bytes());
+    if (o.device == d) bytes += AlignedBytes(buffers[o.buffer].type.bytes());
   }
   return bytes;
 }
@@ -112,7 +111,7 @@ int64_t Plan::ConstantBytes() const {
 
 int64_t Plan::ConstantBytes(int c) const {
   const bool as_it_is = constants[c]->type() == constant_types[c];
-  return as_it_is && constant_in_file[c] ? 0 : Aligned(constant_types[c].bytes());
+  return as_it_is && constant_in_file[c] ? 0 : AlignedBytes(constant_types[c].bytes());
 }
 
 std::string ToText(const Plan& plan) {
