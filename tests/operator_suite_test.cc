@@ -23,6 +23,7 @@
 #include "graph/ops/operators.h"
 #include "graph/passes/autodiff.h"
 #include "kernels/kernel.h"
+#include "tests/set_element.h"
 
 namespace onward {
 namespace {
@@ -62,30 +63,8 @@ Tensor Fill(const Value& input, DataType dtype, uint64_t seed) {
     int64_t integer = static_cast<int64_t>(numbers.Next() % 2);
     if (absl::StartsWith(name, "signed")) integer = static_cast<int64_t>(numbers.Next() % 7) - 3;
     if (absl::StartsWith(name, "labels")) integer = static_cast<int64_t>(numbers.Next() % 3);
-    switch (dtype) {
-      case DataType::kFloat32:
-        t.mutable_values<float>()[i] = static_cast<float>(real);
-        break;
-      case DataType::kFloat64:
-        t.mutable_values<double>()[i] = real;
-        break;
-      case DataType::kInt64:
-        t.mutable_values<int64_t>()[i] = integer;
-        break;
-      case DataType::kInt32:
-        t.mutable_values<int32_t>()[i] = static_cast<int32_t>(integer);
-        break;
-      case DataType::kUint8:
-        t.mutable_values<uint8_t>()[i] = static_cast<uint8_t>(integer);
-        break;
-      case DataType::kInt8:
-        t.mutable_values<int8_t>()[i] = static_cast<int8_t>(integer);
-        break;
-      case DataType::kBool:
-        t.mutable_values<bool>()[i] = integer != 0;
-        break;
-      default:
-        ADD_FAILURE() << "example input " << name << " has type " << Name(dtype);
+    if (!SetElement(&t, i, real, integer)) {
+      ADD_FAILURE() << "example input " << name << " has type " << Name(dtype);
     }
   }
   return t;

@@ -23,6 +23,7 @@
 #include "graph/ops/operators.h"
 #include "kernels/kernel.h"
 #include "tests/old_forms.h"
+#include "tests/set_element.h"
 
 namespace onward {
 namespace {
@@ -58,25 +59,7 @@ Tensor Numbers(const Value& input, uint64_t seed) {
     state ^= state >> 7;
     state ^= state << 17;
     const double real = static_cast<double>(state % 1999 + 1) / 1000;  // in (0, 2]
-    switch (t.dtype()) {
-      case DataType::kFloat32:
-        t.mutable_values<float>()[i] = static_cast<float>(real);
-        break;
-      case DataType::kFloat64:
-        t.mutable_values<double>()[i] = real;
-        break;
-      case DataType::kInt64:
-        t.mutable_values<int64_t>()[i] = static_cast<int64_t>(state % 2);
-        break;
-      case DataType::kInt32:
-        t.mutable_values<int32_t>()[i] = static_cast<int32_t>(state % 2);
-        break;
-      case DataType::kBool:
-        t.mutable_values<bool>()[i] = state % 2 == 1;
-        break;
-      default:
-        break;
-    }
+    SetElement(&t, i, real, static_cast<int64_t>(state % 2));
   }
   return t;
 }
