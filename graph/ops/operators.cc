@@ -21,6 +21,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddSignalOperators(family);
   AddIndexOperators(family);
   AddScatterOperators(family);
+  AddDataSizedOperators(family);
   AddReduceOperators(family);
   AddConvOperators(family);
   AddPoolOperators(family);

@@ -46,6 +46,7 @@ void AddAttentionOperators(OperatorFamily& list);
 void AddSignalOperators(OperatorFamily& list);
 void AddIndexOperators(OperatorFamily& list);
 void AddScatterOperators(OperatorFamily& list);
+void AddDataSizedOperators(OperatorFamily& list);
 void AddReduceOperators(OperatorFamily& list);
 void AddConvOperators(OperatorFamily& list);
 void AddPoolOperators(OperatorFamily& list);

@@ -1,5 +1,6 @@
 // Pooling: windows that slide over the spatial axes, one channel at a time.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -313,6 +314,113 @@ Operator MaxUnpool() {
       .Samples([](const Node&, absl::Span<const SampleAxis>, int) { return SampleAxis::Mixed(); });
 }
 
+// ---- MaxRoiPool: the largest element of each bin of each region, 0 for an empty bin.
+// Region r is (image, x1, y1, x2, y2) in pixels after scaling, its last row and column
+// included; bin i of n over h rows has rows floor(i h / n) to ceil((i + 1) h / n).
+
+absl::Status InferMaxRoiPositions(InferContext& c) {
+  const std::vector<int64_t> bins = c.attributes().Ints("pooled_shape");
+  const bool fits = c.num_inputs() == 2 && c.has(0) && c.has(1) && c.input(0).dims.size() == 4 &&
+                    c.input(1).dims.size() == 2 && c.input(1).dims[1] == 5 &&
+                    c.input(0).dtype == c.input(1).dtype && bins.size() == 2 && bins[0] > 0 &&
+                    bins[1] > 0 && Elements(Spatial(c.input(0).dims)) > 0;
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        "expected an image [samples, channels, height, width], regions [n, 5] of the same type, "
+        "and pooled_shape of two numbers over 0");
+  }
+  c.SetOutput(0, DataType::kInt64, {c.input(1).dims[0], c.input(0).dims[1], bins[0], bins[1]});
+  return absl::OkStatus();
+}
+
+absl::Status InferMaxRoiPool(InferContext& c) {
+  RETURN_IF_ERROR(InferMaxRoiPositions(c));
+  c.SetOutput(0, c.input(0).dtype, c.outputs()[0].dims);
+  return absl::OkStatus();
+}
+
+// Is element h of a side in bin i? [regions, bins, extent], from the ends [regions, 1, 1].
+Expr InBins(Builder& b, Expr first, Expr last, int64_t bins, int64_t extent) {
+  const auto n = static_cast<double>(bins);
+  Expr size = last - first + 1;
+  size = b.Op("Max", {size, b.Like(size, 1)});
+  Expr bin = b.Reshape(b.Ints(Iota(bins)), {bins, 1});
+  Expr begin = first + bin * size / n;
+  Expr end = first + ((bin + 1) * size + (n - 1)) / n;
+  Expr element = b.Ints(Iota(extent));
+  return b.Op("And", {b.Op("GreaterOrEqual", {element, begin}), b.Op("Less", {element, end})});
+}
+
+absl::Status LowerMaxRoiPositions(LowerContext& l) {
+  Builder& b = l.b();
+  const Dims x = l.x(0).dims(), y = l.node().output()->dims();
+  const int64_t regions = y[0], channels = x[1], area = x[2] * x[3];
+  const auto column = [&](int64_t i) {
+    return b.Op("Gather", {l.x(1), OneInt(b, i)}, {{"axis", int64_t{1}}});
+  };
+  const auto corner = [&](int64_t i) {
+    // Halves are rounded away from zero.
+    Expr v = column(i) * l.attributes().Float("spatial_scale", 1);
+    v = b.Op("Sign", {v}) * b.Op("Floor", {b.Op("Abs", {v}) + 0.5});
+    return b.Reshape(b.Cast(v, DataType::kInt64), {regions, 1, 1});
+  };
+  Expr rows = InBins(b, corner(2), corner(4), y[2], x[2]);
+  Expr columns = InBins(b, corner(1), corner(3), y[3], x[3]);
+  Expr inside = b.Op("And", {b.Reshape(rows, {regions, y[2], 1, x[2], 1}),
+                             b.Reshape(columns, {regions, 1, y[3], 1, x[3]})});
+  inside = b.Reshape(inside, {regions, 1, y[2], y[3], area});
+  Expr image = b.Reshape(b.Cast(column(0), DataType::kInt64), {regions});
+  Expr pixels = b.Reshape(b.Op("Gather", {l.x(0), image}), {regions, channels, 1, 1, area});
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const Attributes last = {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}};
+  Expr at = b.Op("ArgMax", {b.Where(inside, pixels, b.Like(pixels, kNone))}, last);
+  Expr plane = b.Reshape(image, {regions, 1, 1, 1}) * static_cast<double>(channels) +
+               b.Reshape(b.Ints(Iota(channels)), {channels, 1, 1});
+  Expr any = b.Op("ReduceMax", {b.Cast(inside, DataType::kInt32), OneInt(b, -1)},
+                  {{"keepdims", int64_t{0}}});
+  Expr position = plane * static_cast<double>(area) + at;
+  l.y(0, b.Where(b.Cast(any, DataType::kBool), position,
+                 b.Like(position, static_cast<double>(Elements(x)))));
+  return absl::OkStatus();
+}
+
+// y = x at the positions, and a zero behind x for the empty bins: dx by those of Gather.
+absl::Status LowerMaxRoiPool(LowerContext& l) {
+  Builder& b = l.b();
+  Expr all = b.Op(
+      "Concat", {b.Reshape(l.x(0), {Elements(l.x(0).dims())}), b.Zeros({l.x(0).dtype(), {1}, {}})},
+      {{"axis", int64_t{0}}});
+  Expr where = b.Op("onward.MaxRoiPositions", {l.x(0), l.x(1)}, l.attributes());
+  l.y(0, b.Op("Gather", {all, where}));
+  return absl::OkStatus();
+}
+
+void AddMaxRoiPool(OperatorFamily& list) {
+  const auto with = [](const char* op, const char* attributes, const char* type, const char* y,
+                       const char* regions) {
+    return absl::StrCat("g (float[2, 2, 6, 5] x) => (", type, "[", y,
+                        "] y) { r = Constant<value = "
+                        "float",
+                        regions, ">() s = CastLike(r, x) y = ", op, "<", attributes, ">(x, s) }");
+  };
+  constexpr char kThree[] =
+      "[3, 5] {0.0, 1.0, 0.0, 4.0, 5.0, 1.0, 0.5, 2.5, 3.0, 4.0, 1.0, 3.0, 3.0, 9.0, 9.0}";
+  Operator pool("", "MaxRoiPool"), positions(kOnward, "MaxRoiPositions");
+  for (const char* attributes :
+       {"pooled_shape = [2, 3]", "pooled_shape = [2, 3], spatial_scale = 0.6"}) {
+    pool.Example(with("MaxRoiPool", attributes, "float", "3, 2, 2, 3", kThree));
+    positions.Example(with("onward.MaxRoiPositions", attributes, "int64", "3, 2, 2, 3", kThree));
+  }
+  pool.Example(with("MaxRoiPool", "pooled_shape = [1, 1]", "float", "0, 2, 1, 1", "[0, 5] {}"));
+  list.push_back(pool.Infer(InferMaxRoiPool).AlwaysLower(LowerMaxRoiPool).Samples(SamplesMixed));
+  // Where the largest element of each bin lies in x, counted in row-major order; behind the
+  // last one for an empty bin.
+  list.push_back(positions.Infer(InferMaxRoiPositions)
+                     .Lower(LowerMaxRoiPositions)
+                     .NotDifferentiable("its result is indices")
+                     .Samples(SamplesMixed));
+}
+
 // Examples that every pooling with windows shares; `extra` is its own attribute.
 // One for each element of every window; `windows` has an element for each window.
 double WindowOperations(const Node& node, const Value& windows) {
@@ -467,6 +575,7 @@ void AddPoolOperators(OperatorFamily& list) {
   list.push_back(Global("GlobalAveragePool").Gradient(GlobalAverageRule));
   list.push_back(Global("GlobalMaxPool").Gradient(GlobalMaxRule));
   list.push_back(MaxUnpool());
+  AddMaxRoiPool(list);
   list.push_back(Pooling("LpPool", "positive_x", ", p = 3").AlwaysLower(LowerLpPool));
   list.push_back(Global("GlobalLpPool").AlwaysLower(LowerGlobalLpPool));
 }

@@ -10,6 +10,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -162,6 +163,58 @@ void AddOnnxNumbersLike(OperatorFamily& list) {
           }));
 }
 
+// So many draws of a class for each row of logits: how many classes, added up in their
+// order, have together a probability that u, uniform in [0, 1), is not below.
+absl::Status LowerMultinomial(LowerContext& c) {
+  Builder& b = c.b();
+  const int64_t rows = c.x().dims()[0], classes = c.x().dims()[1];
+  const int64_t draws = c.attributes().Int("sample_size", 1);
+  Expr p = b.Op("Softmax", {b.Cast(c.x(), DataType::kFloat64)}, {{"axis", int64_t{-1}}});
+  Expr up_to = b.Op("CumSum", {p, b.Scalar(DataType::kInt64, 1)});
+  const Expr u =
+      Keyed(c, "onward.RandomUniform", {rows, draws}, DataType::kFloat64, "low", "high", 0, 1);
+  Expr behind = b.Op("GreaterOrEqual",
+                     {b.Reshape(u, {rows, draws, 1}), b.Reshape(up_to, {rows, 1, classes})});
+  Expr count = b.ReduceSum(b.Cast(behind, DataType::kInt64), {2}, false);
+  // The sum of all may be rounded to less than 1.
+  Expr drawn = b.Op("Min", {count, b.Like(count, static_cast<double>(classes - 1))});
+  c.y(0, b.Cast(drawn, TypeAttribute(c.attributes(), DataType::kInt32)));
+  return absl::OkStatus();
+}
+
+absl::Status CheckMultinomial(InferContext& c) {
+  const Dims& x = c.input(0).dims;
+  const int64_t draws = c.attributes().Int("sample_size", 1);
+  const DataType dtype = TypeAttribute(c.attributes(), DataType::kInt32);
+  if (x.size() != 2 || x[1] < 1 || draws < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", ToString(x), " and sample_size ", draws,
+                     ", expected [rows, classes] and no negative number"));
+  }
+  if (dtype != DataType::kInt32 && dtype != DataType::kInt64) {
+    return absl::InvalidArgumentError("dtype is neither int32 nor int64");
+  }
+  RETURN_IF_ERROR(CheckedElements({x[0], draws, x[1]}).status());
+  c.SetOutput(0, dtype, {x[0], draws});
+  return absl::OkStatus();
+}
+
+void AddMultinomial(OperatorFamily& list) {
+  list.push_back(
+      Operator("", "Multinomial")
+          .Random()
+          .Example("g (float[2, 3] x) => (int32[2, 5] y) "
+                   "{ y = Multinomial <sample_size = 5, seed = 3.0>(x) }")
+          .Example("g (float[2, 3] x) => (int64[2, 1] y) { y = Multinomial <dtype = 7>(x) }")
+          .Example("g (float[0, 3] x) => (int32[0, 1] y) { y = Multinomial(x) }")
+          .Infer(OnnxInferenceAnd("Multinomial", CheckMultinomial))
+          .NotDifferentiable("a draw is a step function of the probabilities")
+          .Samples([](const Node&, absl::Span<const SampleAxis> in, int) {
+            return SamplesUnless(in[0], in[0].axis != 0);
+          })
+          .AlwaysLower(LowerMultinomial));
+}
+
 // Inference form: the identity, nothing dropped. The training form needs the seed
 // and the step, which the pass that puts models in training form gives it.
 absl::Status LowerDropout(LowerContext& c) {
@@ -276,6 +329,7 @@ void AddRandomOperators(OperatorFamily& list) {
   AddOwnNumbers(list);
   AddOnnxNumbers(list);
   AddOnnxNumbersLike(list);
+  AddMultinomial(list);
   AddOnnxDropout(list);
 }
 

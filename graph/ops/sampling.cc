@@ -1,6 +1,7 @@
 // Images read at places that other values give: GridSample, AffineGrid, DeformConv,
 // RoiAlign.
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -455,10 +456,19 @@ struct Bins {
   int64_t most() const { return samples > 0 ? samples : 2 * (extent / count + 1) + 1; }
 };
 
-// From `start` and `end` of [regions, 1, 1, 1]: weights [regions, bins, extent].
-Expr MeanWeights(const Bins& bins, Expr start, Expr end) {
+// Where the samples of a side lie, each [regions, bins, samples, 1] or a part of that.
+struct BinSamples {
+  Expr at;      // within the image
+  Expr inside;  // not outside of the image, where a sample is zero
+  Expr taken;   // with samples = 0 a bin has fewer than there is room for
+  Expr of_bin;  // how many a bin has, one at least
+  Expr check;   // zero; an index out of range where there is no room
+};
+
+// From `start` and `end` of [regions, 1, 1, 1].
+BinSamples SampleBins(const Bins& bins, Expr start, Expr end) {
   Builder& b = bins.b;
-  if (!start || !end) return Expr();
+  if (!start || !end) return {};
   const DataType type = start.dtype();
   const int64_t n = bins.most();
   Expr size = end - start;
@@ -468,40 +478,117 @@ Expr MeanWeights(const Bins& bins, Expr start, Expr end) {
     const std::vector<int64_t> ints = Iota(count);
     return Reals(b, type, dims, std::vector<double>(ints.begin(), ints.end()));
   };
+  BinSamples s;
   Expr sample = places(n, {1, 1, n, 1});
-  Expr taken =
+  Expr count =
       bins.samples > 0 ? b.Like(start, static_cast<double>(bins.samples)) : b.Op("Ceil", {bin});
-  Expr of_bin = b.Op("Max", {taken, b.Like(taken, 1)});
+  s.of_bin = b.Op("Max", {count, b.Like(count, 1)});
   Expr at =
-      start + places(bins.count, {1, bins.count, 1, 1}) * bin + (sample + 0.5) * (bin / of_bin);
+      start + places(bins.count, {1, bins.count, 1, 1}) * bin + (sample + 0.5) * (bin / s.of_bin);
   const auto last = static_cast<double>(bins.extent - 1);
-  Expr inside = b.Op("And", {b.Op("GreaterOrEqual", {at, b.Like(at, -1)}),
-                             b.Op("LessOrEqual", {at, b.Like(at, last + 1)})});
-  inside = b.Op("And", {inside, b.Op("Less", {sample, taken})});
-  at = b.Op("Min", {b.Op("Max", {at, b.Like(at, 0)}), b.Like(at, last)});
-  Expr aside = b.Op("Abs", {places(bins.extent, {1, 1, 1, bins.extent}) - at});
-  Expr weight = KeepWhere(inside, b.Op("Relu", {1 - aside}));
+  s.inside = b.Op("And", {b.Op("GreaterOrEqual", {at, b.Like(at, -1)}),
+                          b.Op("LessOrEqual", {at, b.Like(at, last + 1)})});
+  s.taken = b.Op("Less", {sample, count});
+  s.at = b.Op("Min", {b.Op("Max", {at, b.Like(at, 0)}), b.Like(at, last)});
   if (bins.samples == 0) {
-    // A bin with more samples than there is room for is an index out of range.
-    Expr row = b.Op("Gather", {b.Zeros({type, {n + 1}, {}}), b.Cast(of_bin, DataType::kInt64)});
-    weight = weight + row;
+    s.check = b.Op("Gather", {b.Zeros({type, {n + 1}, {}}), b.Cast(s.of_bin, DataType::kInt64)});
   }
-  return b.ReduceSum(weight / of_bin, {2}, false);
+  return s;
+}
+
+// The mean weight of each element in each bin: [regions, bins, extent].
+Expr MeanWeights(const Bins& bins, Expr start, Expr end) {
+  Builder& b = bins.b;
+  const BinSamples s = SampleBins(bins, start, end);
+  if (!s.at) return Expr();
+  const std::vector<int64_t> ints = Iota(bins.extent);
+  Expr elements = Reals(b, start.dtype(), {1, 1, 1, bins.extent},
+                        std::vector<double>(ints.begin(), ints.end()));
+  Expr aside = b.Op("Abs", {elements - s.at});
+  Expr weight = KeepWhere(b.Op("And", {s.inside, s.taken}), b.Op("Relu", {1 - aside}));
+  if (s.check) weight = weight + s.check;
+  return b.ReduceSum(weight / s.of_bin, {2}, false);
+}
+
+// The two elements beside each sample and their weights, each [regions, bins * samples].
+struct Neighbours {
+  Expr place[2], weight[2];
+  Expr taken;
+};
+
+Neighbours FindNeighbours(const Bins& bins, Expr start, Expr end) {
+  Builder& b = bins.b;
+  const BinSamples s = SampleBins(bins, start, end);
+  if (!s.at) return {};
+  const Dims all = {start.dims()[0], bins.count * bins.most()};
+  const auto flat = [&](Expr x) {
+    return b.Reshape(b.Expand(x, {all[0], bins.count, bins.most(), 1}), all);
+  };
+  const auto last = static_cast<double>(bins.extent - 1);
+  Expr low = b.Op("Floor", {s.at});
+  Expr high = b.Op("Min", {low + 1, b.Like(low, last)});
+  Expr of_high = s.at - low;
+  Neighbours out;
+  out.taken = flat(s.taken);
+  out.place[0] = flat(b.Cast(low, DataType::kInt64));
+  out.place[1] = flat(b.Cast(high, DataType::kInt64));
+  out.weight[0] = flat(KeepWhere(s.inside, 1 - of_high));
+  out.weight[1] = flat(KeepWhere(s.inside, of_high));
+  if (s.check) out.weight[0] = out.weight[0] + flat(s.check);
+  return out;
+}
+
+// The largest weighed neighbour of all samples of a bin (not the largest sample: so ONNX
+// has it); 0 for a bin without samples. `images` are those of the regions.
+Expr LargestNeighbour(Expr images, const Neighbours& rows, const Neighbours& columns,
+                      const Bins& high, const Bins& wide) {
+  Builder& b = high.b;
+  if (!images || !rows.taken || !columns.taken) return Expr();
+  const int64_t regions = images.dims()[0], channels = images.dims()[1];
+  const int64_t n = high.count * high.most(), m = wide.count * wide.most();
+  const auto pairs = [&](const char* op, Expr row, Expr column) {
+    return b.Reshape(
+        b.Op(op, {b.Reshape(row, {regions, n, 1}), b.Reshape(column, {regions, 1, m})}),
+        {regions, n * m, 1});
+  };
+  Expr pixels =
+      b.Transpose(b.Reshape(images, {regions, channels, high.extent * wide.extent}), {0, 2, 1});
+  std::vector<Expr> corners;
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      Expr place = pairs("Add", rows.place[i] * static_cast<double>(wide.extent), columns.place[j]);
+      Expr pixel = b.Op("GatherND", {pixels, place}, {{"batch_dims", int64_t{1}}});
+      corners.push_back(pixel * pairs("Mul", rows.weight[i], columns.weight[j]));
+    }
+  }
+  Expr taken = pairs("And", rows.taken, columns.taken);
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  Expr value = b.Op("Max", corners);
+  value = b.Where(taken, value, b.Like(value, kNone));
+  const Dims cut = {regions, high.count, high.most(), wide.count, wide.most()};
+  Dims with_channels = cut;
+  with_channels.push_back(channels);
+  const Attributes keep = {{"keepdims", int64_t{0}}};
+  Expr y = b.Op("ReduceMax", {b.Reshape(value, with_channels), b.Ints(std::vector<int64_t>{2, 4})},
+                keep);
+  Expr any = b.Op(
+      "ReduceMax",
+      {b.Cast(b.Reshape(taken, cut), DataType::kInt32), b.Ints(std::vector<int64_t>{2, 4})}, keep);
+  any = b.Op("Unsqueeze", {b.Cast(any, DataType::kBool), OneInt(b, 3)});
+  return b.Transpose(b.Where(any, y, b.Like(y, 0)), {0, 3, 1, 2});
 }
 
 absl::Status InferRoiAlign(InferContext& c) {
-  if (c.attributes().String("mode", "avg") != "avg") {
-    return absl::UnimplementedError("only the mean of samples (mode avg) is known");
-  }
   const std::string place = c.attributes().String("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = c.attributes().String("mode", "avg");
   const int64_t height = c.attributes().Int("output_height", 1);
   const int64_t width = c.attributes().Int("output_width", 1);
-  const bool fits = c.has(0) && c.has(1) && c.has(2) && c.input(0).dims.size() == 4 &&
-                    c.input(1).dims.size() == 2 && c.input(1).dims[1] == 4 &&
-                    c.input(2).dims == Dims{c.input(1).dims[0]} && height > 0 && width > 0 &&
-                    Elements(Spatial(c.input(0).dims)) > 0 &&
-                    c.attributes().Int("sampling_ratio", 0) >= 0 &&
-                    (place == "half_pixel" || place == "output_half_pixel");
+  const bool fits =
+      c.has(0) && c.has(1) && c.has(2) && c.input(0).dims.size() == 4 &&
+      c.input(1).dims.size() == 2 && c.input(1).dims[1] == 4 &&
+      c.input(2).dims == Dims{c.input(1).dims[0]} && height > 0 && width > 0 &&
+      Elements(Spatial(c.input(0).dims)) > 0 && c.attributes().Int("sampling_ratio", 0) >= 0 &&
+      (place == "half_pixel" || place == "output_half_pixel") && (mode == "avg" || mode == "max");
   if (!fits) {
     return absl::InvalidArgumentError(
         "expected an image [samples, channels, height, width], regions [n, 4], their samples [n] "
@@ -525,9 +612,16 @@ absl::Status LowerRoiAlign(LowerContext& l) {
     return b.Reshape(column, {y[0], 1, 1, 1});
   };
   const int64_t samples = l.attributes().Int("sampling_ratio", 0);
-  Expr rows = MeanWeights({b, y[2], x[2], samples, half_pixel}, corner(1), corner(3));
-  Expr columns = MeanWeights({b, y[3], x[3], samples, half_pixel}, corner(0), corner(2));
+  const Bins high = {b, y[2], x[2], samples, half_pixel};
+  const Bins wide = {b, y[3], x[3], samples, half_pixel};
   Expr images = b.Op("Gather", {l.x(0), l.x(2)});
+  if (l.attributes().String("mode", "avg") == "max") {
+    l.y(0, LargestNeighbour(images, FindNeighbours(high, corner(1), corner(3)),
+                            FindNeighbours(wide, corner(0), corner(2)), high, wide));
+    return absl::OkStatus();
+  }
+  Expr rows = MeanWeights(high, corner(1), corner(3));
+  Expr columns = MeanWeights(wide, corner(0), corner(2));
   Expr by_rows = b.MatMul(b.Reshape(rows, {y[0], 1, y[2], x[2]}), images);
   l.y(0, b.MatMul(by_rows, b.Reshape(b.Transpose(columns, {0, 2, 1}), {y[0], 1, x[3], y[3]})));
   return absl::OkStatus();
@@ -537,7 +631,9 @@ Operator RoiAlign() {
   Operator op("", "RoiAlign");
   for (const char* attributes :
        {"", "sampling_ratio = 2, ", "spatial_scale = 0.6, ",
-        "coordinate_transformation_mode = \"output_half_pixel\", ", "mode = \"avg\", "}) {
+        "coordinate_transformation_mode = \"output_half_pixel\", ", "mode = \"avg\", ",
+        "mode = \"max\", ", "mode = \"max\", sampling_ratio = 2, ",
+        "mode = \"max\", coordinate_transformation_mode = \"output_half_pixel\", "}) {
     op.Example(absl::StrCat(
         "g (float[2, 2, 5, 6] x, float[3, 4] unit_r, int64[3] i) => (float[3, 2, 2, 3] y) "
         "{ wide = Constant<value = float {3.0}>() far = Constant<value = float[4] "

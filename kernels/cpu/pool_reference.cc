@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/base/window.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/reference.h"
 
 namespace onward {
@@ -146,6 +148,54 @@ absl::Status AveragePoolGradient(const KernelCall& call, const KernelMemory& mem
   return absl::OkStatus();
 }
 
+// One side of a region cut into bins: the elements of bin i of n, within the image.
+struct RegionSide {
+  int64_t first, size, bins, extent;
+  RegionSide(double from, double to, double scale, int64_t n, int64_t of)
+      : first(Whole(from * scale)),
+        size(std::max<int64_t>(Whole(to * scale) - first + 1, 1)),
+        bins(n),
+        extent(of) {}
+  int64_t Begin(int64_t i) const { return Clamp(first + i * size / bins); }
+  int64_t End(int64_t i) const { return Clamp(first + ((i + 1) * size + bins - 1) / bins); }
+  int64_t Clamp(int64_t v) const { return std::min(std::max<int64_t>(v, 0), extent); }
+  // What is far outside, or not a number, is outside.
+  static int64_t Whole(double v) {
+    constexpr double kFar = 1e9;
+    return std::isnan(v) ? int64_t{-1000000000}
+                         : static_cast<int64_t>(std::round(std::min(std::max(v, -kFar), kFar)));
+  }
+};
+
+template <typename T>
+absl::Status MaxRoiPositions(const KernelCall& call, const KernelMemory& memory) {
+  const Dims &x = memory.inputs[0].type.dims, &y = memory.outputs[0].type.dims;
+  const double scale = call.attributes->Float("spatial_scale", 1);
+  int64_t* out = memory.outputs[0].as<int64_t>();
+  for (int64_t r = 0; r < y[0]; ++r) {
+    const T* region = memory.inputs[1].as<T>() + 5 * r;
+    if (!(region[0] > -1 && region[0] < static_cast<T>(x[0]))) {
+      return IndexError(RegionSide::Whole(region[0]), x[0]);
+    }
+    const auto image = static_cast<int64_t>(region[0]);
+    const RegionSide high(region[2], region[4], scale, y[2], x[2]);
+    const RegionSide wide(region[1], region[3], scale, y[3], x[3]);
+    for (int64_t p = 0; p < y[1] * y[2] * y[3]; ++p) {
+      const int64_t column = p % y[3], row = p / y[3] % y[2], channel = p / y[3] / y[2];
+      int64_t best = Elements(x);
+      for (int64_t h = high.Begin(row); h < high.End(row); ++h) {
+        for (int64_t w = wide.Begin(column); w < wide.End(column); ++w) {
+          const int64_t at = ((image * x[1] + channel) * x[2] + h) * x[3] + w;
+          const T* values = memory.inputs[0].as<T>();
+          if (best == Elements(x) || values[at] > values[best]) best = at;
+        }
+      }
+      *out++ = best;
+    }
+  }
+  return absl::OkStatus();
+}
+
 using Function = absl::Status (*)(const KernelCall&, const KernelMemory&);
 
 absl::Status NoSuchType(const KernelCall& call) {
@@ -178,6 +228,8 @@ absl::Status AnyMaxPool(const KernelCall& call, const KernelMemory& memory, cons
 }  // namespace
 
 void AddPoolReference(KernelTable& table) {
+  table.push_back(ReferenceKernel<Floating<MaxRoiPositions<float>, MaxRoiPositions<double>>>(
+      "onward.MaxRoiPositions"));
   constexpr auto kAverage = Floating<AveragePool<float>, AveragePool<double>>;
   table.push_back(ReferenceKernel<AnyMaxPool>("MaxPool"));
   table.push_back(ReferenceKernel<AnyMaxPool>("GlobalMaxPool"));
