@@ -49,6 +49,34 @@ std::string Builder::NameFor(absl::string_view op, int output) const {
   return name;
 }
 
+absl::StatusOr<std::vector<TensorType>> InferOutputs(const Operator& op,
+                                                     const Attributes& attributes,
+                                                     absl::Span<const TensorType* const> inputs,
+                                                     absl::Span<const Tensor* const> constants,
+                                                     int num_outputs,
+                                                     absl::Span<const std::string> names) {
+  InferContext context(op, attributes, inputs, constants, num_outputs);
+  if (!op.infer) {
+    return absl::InternalError(absl::StrCat("operator ", op.id(), " has no inference rule"));
+  }
+  RETURN_IF_ERROR(op.infer(context));
+  std::vector<TensorType>& outputs = context.outputs();
+  for (int i = 0; i < num_outputs; ++i) {
+    // A product of extents that does not fit must not reach anybody.
+    Dims known = outputs[i].dims;
+    std::replace(known.begin(), known.end(), kDynamic, int64_t{1});
+    RETURN_IF_ERROR(CheckedElements(known).status());
+    // An empty name in a file means that the optional output is not wanted.
+    if (i < static_cast<int>(names.size()) && names[i].empty()) {
+      outputs[i].dtype = DataType::kUndefined;
+    } else if (outputs[i].dtype == DataType::kUndefined) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the type of output ", i, " of ", op.id(), " cannot be told"));
+    }
+  }
+  return std::move(outputs);
+}
+
 absl::StatusOr<Node*> Builder::AddNode(const Operator* op, absl::Span<Value* const> inputs,
                                        Attributes attributes, int num_outputs,
                                        absl::Span<const std::string> output_names) {
@@ -58,28 +86,11 @@ absl::StatusOr<Node*> Builder::AddNode(const Operator* op, absl::Span<Value* con
     types.push_back(input == nullptr ? nullptr : &input->type);
     constants.push_back(input == nullptr ? nullptr : input->constant.get());
   }
-  InferContext context(*op, attributes, types, constants, num_outputs);
-  if (!op->infer) {
-    return absl::InternalError(absl::StrCat("operator ", op->id(), " has no inference rule"));
-  }
-  RETURN_IF_ERROR(op->infer(context));
-  std::vector<TensorType>& outputs = context.outputs();
+  ASSIGN_OR_RETURN(const std::vector<TensorType> outputs,
+                   InferOutputs(*op, attributes, types, constants, num_outputs, output_names));
   std::vector<std::string> names(output_names.begin(), output_names.end());
-  for (int i = 0; i < num_outputs; ++i) {
-    // A product of extents that does not fit must not reach anybody.
-    Dims known = outputs[i].dims;
-    std::replace(known.begin(), known.end(), kDynamic, int64_t{1});
-    RETURN_IF_ERROR(CheckedElements(known).status());
-    // An empty name in a file means that the optional output is not wanted.
-    if (i < static_cast<int>(output_names.size()) && output_names[i].empty()) {
-      outputs[i].dtype = DataType::kUndefined;
-      continue;
-    }
-    if (outputs[i].dtype == DataType::kUndefined) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the type of output ", i, " of ", op->id(), " cannot be told"));
-    }
-    if (i >= static_cast<int>(output_names.size())) names.push_back(NameFor(op->name, i));
+  for (int i = static_cast<int>(names.size()); i < num_outputs; ++i) {
+    names.push_back(NameFor(op->name, i));
   }
   Node* node = graph_->AddNode(before_, op, inputs, outputs, names, std::move(attributes));
   node->phase = phase_;

@@ -51,6 +51,16 @@ Expr operator*(double a, Expr b);
 Expr operator/(Expr a, double b);
 Expr operator/(double a, Expr b);
 
+// The types of the outputs of a call, by the operator's rule. An output whose name is there
+// and empty is not wanted: its type is undefined. Absent inputs are null; `constants` holds
+// the values of those that are known. InvalidArgument where the operator refuses the inputs.
+absl::StatusOr<std::vector<TensorType>> InferOutputs(const Operator& op,
+                                                     const Attributes& attributes,
+                                                     absl::Span<const TensorType* const> inputs,
+                                                     absl::Span<const Tensor* const> constants,
+                                                     int num_outputs,
+                                                     absl::Span<const std::string> names);
+
 // Adds nodes at one place of a graph, infers their types, and remembers the first error.
 class Builder {
  public:

@@ -12,6 +12,7 @@
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
 #include "graph/onnx/canonical.h"
+#include "graph/onnx/graph_reader.h"
 #include "graph/onnx/proto.h"
 #include "graph/onnx/read_file.h"
 #include "graph/onnx/schema.h"
@@ -137,7 +138,9 @@ absl::Status OnnxModel::TakeInputs() {
     ModelInput out;
     out.name = input.name();
     if (!input.type().has_tensor_type()) {
-      return absl::UnimplementedError(absl::StrCat("input '", input.name(), "' is not a tensor"));
+      out.is_tensor = false;
+      inputs_.push_back(std::move(out));
+      continue;
     }
     const auto& tensor = input.type().tensor_type();
     out.dtype = static_cast<DataType>(tensor.elem_type());
@@ -145,9 +148,7 @@ absl::Status OnnxModel::TakeInputs() {
       return absl::UnimplementedError(
           absl::StrCat("input '", input.name(), "' has data type ", tensor.elem_type()));
     }
-    if (!tensor.has_shape()) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' has no shape"));
-    }
+    out.any_rank = !tensor.has_shape();
     out.extents = ExtentsOf(tensor.shape());
     inputs_.push_back(std::move(out));
   }
@@ -264,6 +265,22 @@ absl::StatusOr<std::unique_ptr<Graph>> OnnxModel::Build(const OperatorSet& opera
   if (!graph.ok()) return Untrainable(Annotate(graph.status(), path_));
   RETURN_IF_ERROR(Untrainable(Annotate(CheckExtents(**graph), path_)));
   return graph;
+}
+
+absl::StatusOr<std::vector<ModelValue>> OnnxModel::Evaluate(
+    const OperatorSet& operators, Evaluator* evaluator,
+    const std::vector<ModelValue>& inputs) const {
+  const auto read = [&]() -> absl::StatusOr<std::vector<ModelValue>> {
+    const Binding binding;
+    GraphReader reader(operators, evaluator, binding, opset_, /*inputs_known=*/true);
+    RETURN_IF_ERROR(reader.KnownInputs(inputs_, inputs));
+    RETURN_IF_ERROR(reader.Initializers(canonical_->graph(), by_name_));
+    RETURN_IF_ERROR(reader.Nodes(canonical_->graph()));
+    return reader.KnownOutputs(canonical_->graph());
+  };
+  absl::StatusOr<std::vector<ModelValue>> values = read();
+  if (!values.ok()) return Untrainable(Annotate(values.status(), path_));
+  return values;
 }
 
 int64_t OnnxModel::FixedBatch(int64_t otherwise) const {

@@ -37,8 +37,19 @@ struct Extent {
 
 struct ModelInput {
   std::string name;
+  bool is_tensor = true;  // false: a sequence or an optional, of which nothing more is known
+  bool any_rank = false;  // the file gives no shape
   DataType dtype = DataType::kUndefined;
   std::vector<Extent> extents;
+};
+
+// What a model is given or gives: a tensor, a sequence, or an optional that holds nothing
+// (one that holds something is that).
+struct ModelValue {
+  enum class Kind { kTensor, kSequence, kNothing };
+  Kind kind = Kind::kTensor;
+  std::shared_ptr<const Tensor> tensor;
+  std::vector<ModelValue> elements;
 };
 
 // An output as the file declares it, which may be wrong.
@@ -114,6 +125,13 @@ class OnnxModel {
   absl::StatusOr<std::unique_ptr<Graph>> Build(const OperatorSet& operators, Evaluator* evaluator,
                                                const Binding& binding) const;
 
+  // The outputs for these inputs, in the order of inputs() and outputs(). Every node is
+  // computed while the model is read, so that data may decide shapes, branches and the
+  // number of iterations: for models of which that is so, Build makes no graph.
+  absl::StatusOr<std::vector<ModelValue>> Evaluate(const OperatorSet& operators,
+                                                   Evaluator* evaluator,
+                                                   const std::vector<ModelValue>& inputs) const;
+
   // The file as it was, initializers over 256 bytes emptied (their data is in initializers()).
   const onnx::ModelProto& original() const { return *original_; }
   // In the canonical opset, with functions inlined.
@@ -149,6 +167,10 @@ absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(
     const onnx::GraphProto& proto, const std::vector<ModelInput>& inputs,
     const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& initializers,
     const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset);
+
+// Operators of ONNX that no graph holds, for they are gone when the model is read: of
+// control flow, sequences and optionals.
+bool ReadAtImport(absl::string_view op);
 
 }  // namespace onward
 
