@@ -93,7 +93,13 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel, const Attrib
 
   Execution execution;
   execution.threads = threads;
-  ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.prepare(call, memory, execution));
+  absl::StatusOr<std::unique_ptr<BoundKernel>> prepared = kernel.prepare(call, memory, execution);
+  if (absl::IsUnimplemented(prepared.status())) {
+    return absl::InternalError(absl::StrCat(kernel.name, " accepted a call of ", kernel.op,
+                                            " and then refused: ", prepared.status().message()));
+  }
+  RETURN_IF_ERROR(prepared.status());
+  const std::unique_ptr<BoundKernel> bound = *std::move(prepared);
   RETURN_IF_ERROR(bound->Run());
   for (const auto& buffer : buffers) {
     if (!buffer->intact()) {

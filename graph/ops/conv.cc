@@ -415,6 +415,12 @@ Operator Conv() {
           "g (float[2, 3, 5, 5] x, float[4, 3, 3, 3] w, float[4] b) => (float[2, 4, 3, 3] y)"
           " { y = Conv(x, w, b) }")
       .Example(
+          "g (float[16, 1, 7] x, float[1, 1, 3] w) => (float[16, 1, 3] y)"
+          " { y = Conv<strides = [2]>(x, w) }")
+      .Example(
+          "g (float[16, 1, 7] x, float[17, 1, 3] w) => (float[16, 17, 4] y)"
+          " { y = Conv<strides = [2], pads = [1, 1]>(x, w) }")
+      .Example(
           "g (float[2, 2, 5, 4] x, float[3, 2, 3, 2] w) => (float[2, 3, 5, 2] y)"
           " { y = Conv<kernel_shape = [3, 2], strides = [1, 2], pads = [1, 0, 1, 0]>(x, w) }")
       .Example(

@@ -140,6 +140,29 @@ absl::Status MakeDescriptor(const KernelCall& call, const Form& form, Chosen* ch
   return absl::OkStatus();
 }
 
+// Once more with every layout that was left to oneDNN given by its name, as `prepare` will:
+// the code and its scratch may differ. NotFound where a layout has no name, which is then
+// no longer left to it; Unimplemented where there is no code for the layouts so named.
+absl::Status GiveNames(const KernelCall& call, const Form& form, absl::Span<const Desc> wanted,
+                       bool exact, std::vector<bool>* any, Chosen* chosen) {
+  bool all = true;
+  for (size_t i = 0; i < form.operands.size(); ++i) {
+    if (!(*any)[i]) continue;
+    const Operand& operand = form.operands[i];
+    const Dims& dims = TypeOf(call, operand)->dims;
+    const std::optional<Layout> layout = LayoutOf(wanted[i], dims, operand.view, exact);
+    if (!layout) {
+      (*any)[i] = all = false;
+      continue;
+    }
+    ASSIGN_OR_RETURN(chosen->descs[i],
+                     DescriptorOf({DataType::kFloat32, dims, *layout}, operand.view));
+    chosen->layouts[i] = *layout;
+  }
+  if (!all) return absl::NotFoundError("a layout without a name");
+  return MakeDescriptor(call, form, chosen);
+}
+
 // Tries with the operands of which `any` is true left to oneDNN.
 absl::Status Try(const KernelCall& call, const Form& form, std::vector<bool> any, Chosen* chosen) {
   for (size_t round = 0; round <= form.operands.size(); ++round) {
@@ -171,23 +194,18 @@ absl::Status Try(const KernelCall& call, const Form& form, std::vector<bool> any
     }
     RETURN_IF_ERROR(MakeDescriptor(call, form, chosen));
     if (std::none_of(any.begin(), any.end(), [](bool b) { return b; })) return absl::OkStatus();
-    bool said = true;
-    for (size_t i = 0; i < form.operands.size(); ++i) {
+    std::vector<Desc> wanted(any.size());
+    for (size_t i = 0; i < any.size(); ++i) {
       if (!any[i]) continue;
-      const Operand& operand = form.operands[i];
-      const Desc desc = chosen->descriptor.query_md(dnnl::query::exec_arg_md, operand.argument);
-      const std::optional<Layout> layout =
-          LayoutOf(desc, TypeOf(call, operand)->dims, operand.view);
-      if (!layout) {
-        any[i] = false;
-        said = false;
-        continue;
-      }
-      chosen->descs[i] = desc;
-      chosen->layouts[i] = *layout;
+      wanted[i] = chosen->descriptor.query_md(dnnl::query::exec_arg_md, form.operands[i].argument);
     }
-    // Once more with every layout given, as `prepare` will: scratch may differ.
-    if (said) return MakeDescriptor(call, form, chosen);
+    // By any name of those layouts that there is code for: of an axis of one element the
+    // stride means nothing, but oneDNN's choice of code may go by it.
+    for (bool exact : {false, true}) {
+      const absl::Status status = GiveNames(call, form, wanted, exact, &any, chosen);
+      if (status.ok() || (exact && absl::IsUnimplemented(status))) return status;
+      if (!absl::IsUnimplemented(status)) break;  // one has no name: another round
+    }
   }
   return absl::UnimplementedError("oneDNN wants layouts that have no name here");
 }
@@ -283,10 +301,10 @@ absl::StatusOr<Desc> DescriptorOf(const TensorType& type, const View& view) {
   }
 }
 
-std::optional<Layout> LayoutOf(const Desc& desc, const Dims& dims, const View& view) {
+std::optional<Layout> LayoutOf(const Desc& desc, const Dims& dims, const View& view, bool exact) {
   const auto same = [&](const Layout& layout) {
     const absl::StatusOr<Desc> made = DescriptorOf({DataType::kFloat32, dims, layout}, view);
-    return made.ok() && *made == desc;
+    return made.ok() && *made == desc && (!exact || made->get_strides() == desc.get_strides());
   };
   if (same(Layout{})) return Layout{};
   if (dims.size() >= 3 && view.kind == View::Kind::kSame) {

@@ -53,8 +53,10 @@ absl::StatusOr<dnnl::memory::desc> DescriptorOf(const TensorType& type, const Vi
 
 // The layout that a descriptor asks of our tensor of extents `dims`; nothing where
 // a Layout cannot say it (compensation, strides with gaps). Of several layouts
-// that are the same memory the simplest is given.
-std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc, const Dims& dims, const View& view);
+// that are the same memory the simplest is given; with `exact` one that oneDNN writes
+// with the same strides, those of axes of one element included.
+std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc, const Dims& dims, const View& view,
+                               bool exact = false);
 
 // One tensor of a call as an argument of a primitive.
 struct Operand {
