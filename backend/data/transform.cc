@@ -287,7 +287,10 @@ absl::StatusOr<ColumnTransform> FitInput(const Column& column, const InputSpec& 
   t.from = column.dtype();
   t.from_dims = column.dims();
   t.dtype = input.dtype;
-  if (SizeOf(t.from) == 0 || SizeOf(t.dtype) == 0) {
+  const auto is_number = [](DataType d) {
+    return IsFloating(d) || IsInteger(d) || d == DataType::kBool;
+  };
+  if (!is_number(t.from) || !is_number(t.dtype)) {
     return DataError("input '", input.name, "' takes ", Name(input.dtype), ", which ", Name(t.from),
                      " data cannot be turned into");
   }

@@ -88,7 +88,7 @@ absl::StatusOr<CheckpointReader::Entry> ReadEntry(const nlohmann::json& json) {
   ASSIGN_OR_RETURN(entry.kind, checkpoint_format::ParseKind(kind));
   ASSIGN_OR_RETURN(const std::string dtype, TextOf(json, "dtype"));
   ASSIGN_OR_RETURN(entry.dtype, ParseDataType(dtype));
-  if (SizeOf(entry.dtype) == 0) return Broken(absl::StrCat("has data type ", dtype));
+  if (PackedBits(entry.dtype) == 0) return Broken(absl::StrCat("has data type ", dtype));
   ASSIGN_OR_RETURN(entry.dims, DimsOf(json));
   ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(entry.dims));
   ASSIGN_OR_RETURN(entry.offset, CountOf(json, "offset"));

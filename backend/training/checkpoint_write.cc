@@ -111,7 +111,7 @@ absl::Status CheckStates(const std::vector<NamedTensor>& states) {
       return absl::InvalidArgumentError(
           absl::StrCat("state '", state.name, "' has no name, or one that is taken"));
     }
-    if (SizeOf(state.value.dtype()) == 0 || !state.value.type().layout.plain()) {
+    if (PackedBits(state.value.dtype()) == 0 || !state.value.type().layout.plain()) {
       return absl::InvalidArgumentError(absl::StrCat("state '", state.name, "' is ",
                                                      ToString(state.value.type()),
                                                      ", which cannot be stored"));

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "graph/base/attribute.h"
 #include "graph/base/device.h"
 #include "graph/base/errors.h"
@@ -69,6 +71,83 @@ TEST(Tensor, HalfAndBfloatRoundTrip) {
   EXPECT_EQ(HalfToFloat(FloatToHalf(1.5f)), 1.5f);
   EXPECT_EQ(BfloatToFloat(FloatToBfloat(-0.375f)), -0.375f);
   EXPECT_EQ(Tensor::Full(DataType::kFloat16, {2}, 0.25).At(1), 0.25);
+}
+
+TEST(StringRef, EqualTextsAreOneHandle) {
+  const StringRef a = StringRef::Of("héllo"), b = StringRef::Of(std::string("h\xc3\xa9llo"));
+  EXPECT_EQ(a.handle, b.handle);
+  EXPECT_EQ(a.text(), "h\xc3\xa9llo");
+  EXPECT_NE(a.handle, StringRef::Of("hello").handle);
+  EXPECT_EQ(StringRef::Of("").handle, 0u);
+  Tensor zeroed(DataType::kString, {2});
+  EXPECT_EQ(zeroed.values<StringRef>()[1].text(), "");
+}
+
+// The values of the formats as the papers that define them list them.
+TEST(SmallFloat, CodesHaveTheirValues) {
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E4M3Fn, 0x7e), 448);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E4M3Fn, 0x01), std::ldexp(1.0f, -9));
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E4M3Fnuz, 0x7f), 240);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E5M2, 0xfb), -57344);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E5M2, 0xfc), -INFINITY);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E5M2Fnuz, 0x7f), 57344);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat4E2M1, 0xf), -6);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat4E2M1, 0x1), 0.5);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat6E2M3, 0x1f), 7.5);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat6E3M2, 0x1f), 28);
+  EXPECT_EQ(SmallFloatToFloat(DataType::kFloat8E8M0, 128), 2);
+  EXPECT_TRUE(std::isnan(SmallFloatToFloat(DataType::kFloat8E8M0, 0xff)));
+  EXPECT_TRUE(std::isnan(SmallFloatToFloat(DataType::kFloat8E5M2Fnuz, 0x80)));
+}
+
+TEST(SmallFloat, EveryCodeRoundTripsAndMidpointsGoToEven) {
+  for (int t = 17; t <= 28; ++t) {
+    const DataType type = static_cast<DataType>(t);
+    if (!IsSmallFloat(type)) continue;
+    const int codes = 1 << PackedBits(type);
+    for (int code = 0; code < codes; ++code) {
+      const float value = SmallFloatToFloat(type, static_cast<uint8_t>(code));
+      if (std::isnan(value) || code + 1 == codes) continue;
+      // (float8e8m0's smallest is a denormal float: as ONNX has it, what lies below the
+      // normal ones is rounded up to them.)
+      EXPECT_EQ(FloatToSmallFloat(type, value, false, RoundMode::kDown), code) << Name(type);
+      const float next = SmallFloatToFloat(type, static_cast<uint8_t>(code + 1));
+      if (type == DataType::kFloat8E8M0 || !std::isfinite(next) || next <= value) continue;
+      const int even = code % 2 == 0 ? code : code + 1;
+      EXPECT_EQ(FloatToSmallFloat(type, (double{value} + next) / 2), even) << Name(type);
+    }
+  }
+}
+
+// The table of ONNX's Cast.
+TEST(SmallFloat, WhatIsTooLargeSaturatesOrNot) {
+  const auto to = [](DataType type, double value, bool saturate) {
+    return static_cast<int>(FloatToSmallFloat(type, value, saturate));
+  };
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fn, INFINITY, true), 0x7e);
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fn, INFINITY, false), 0x7f);
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fn, 464, false), 0x7e);
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fn, 465, false), 0x7f);
+  EXPECT_EQ(to(DataType::kFloat8E5M2, -1e9, true), 0xfb);
+  EXPECT_EQ(to(DataType::kFloat8E5M2, -1e9, false), 0xfc);
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fnuz, -1e-9, false), 0);
+  EXPECT_EQ(to(DataType::kFloat8E5M2Fnuz, 1e9, false), 0x80);
+  EXPECT_EQ(to(DataType::kFloat4E2M1, -100, false), 0xf);
+  EXPECT_EQ(to(DataType::kFloat8E4M3Fn, NAN, true), 0x7f);
+  EXPECT_EQ(FloatToSmallFloat(DataType::kFloat8E8M0, 3), 129);
+  EXPECT_EQ(FloatToSmallFloat(DataType::kFloat8E8M0, 3, true, RoundMode::kDown), 128);
+  EXPECT_EQ(FloatToSmallFloat(DataType::kFloat8E8M0, 2.9, true, RoundMode::kNearest), 128);
+  EXPECT_EQ(FloatToSmallFloat(DataType::kFloat8E8M0, 3.4e38), 0xfe);
+  EXPECT_EQ(FloatToSmallFloat(DataType::kFloat8E8M0, 3.4e38, false), 0xff);
+}
+
+TEST(Tensor, SmallTypesTakeAByteEach) {
+  const Tensor minus = Tensor::Full(DataType::kInt4, {3}, -5);
+  EXPECT_EQ(minus.bytes(), 3);
+  EXPECT_EQ(minus.IntAt(2), -5);
+  EXPECT_EQ(Tensor::Full(DataType::kUint2, {1}, 7).At(0), 3);
+  EXPECT_EQ(Tensor::Full(DataType::kFloat4E2M1, {1}, 5.1).At(0), 6);
+  EXPECT_EQ(*ParseDataType("float8e4m3fnuz"), DataType::kFloat8E4M3Fnuz);
 }
 
 TEST(Device, ListsAreChecked) {

@@ -13,24 +13,37 @@ struct Row {
   const char* name;
   const char* onnx_name;
   size_t size;
+  int bits;  // packed
 };
 
 constexpr Row kRows[] = {
-    {DataType::kUndefined, "undefined", "undefined", 0},
-    {DataType::kFloat32, "float32", "float", 4},
-    {DataType::kUint8, "uint8", "uint8", 1},
-    {DataType::kInt8, "int8", "int8", 1},
-    {DataType::kUint16, "uint16", "uint16", 2},
-    {DataType::kInt16, "int16", "int16", 2},
-    {DataType::kInt32, "int32", "int32", 4},
-    {DataType::kInt64, "int64", "int64", 8},
-    {DataType::kString, "string", "string", 0},
-    {DataType::kBool, "bool", "bool", 1},
-    {DataType::kFloat16, "float16", "float16", 2},
-    {DataType::kFloat64, "float64", "double", 8},
-    {DataType::kUint32, "uint32", "uint32", 4},
-    {DataType::kUint64, "uint64", "uint64", 8},
-    {DataType::kBfloat16, "bfloat16", "bfloat16", 2},
+    {DataType::kUndefined, "undefined", "undefined", 0, 0},
+    {DataType::kFloat32, "float32", "float", 4, 32},
+    {DataType::kUint8, "uint8", "uint8", 1, 8},
+    {DataType::kInt8, "int8", "int8", 1, 8},
+    {DataType::kUint16, "uint16", "uint16", 2, 16},
+    {DataType::kInt16, "int16", "int16", 2, 16},
+    {DataType::kInt32, "int32", "int32", 4, 32},
+    {DataType::kInt64, "int64", "int64", 8, 64},
+    {DataType::kString, "string", "string", 8, 0},
+    {DataType::kBool, "bool", "bool", 1, 8},
+    {DataType::kFloat16, "float16", "float16", 2, 16},
+    {DataType::kFloat64, "float64", "double", 8, 64},
+    {DataType::kUint32, "uint32", "uint32", 4, 32},
+    {DataType::kUint64, "uint64", "uint64", 8, 64},
+    {DataType::kBfloat16, "bfloat16", "bfloat16", 2, 16},
+    {DataType::kFloat8E4M3Fn, "float8e4m3fn", "float8e4m3fn", 1, 8},
+    {DataType::kFloat8E4M3Fnuz, "float8e4m3fnuz", "float8e4m3fnuz", 1, 8},
+    {DataType::kFloat8E5M2, "float8e5m2", "float8e5m2", 1, 8},
+    {DataType::kFloat8E5M2Fnuz, "float8e5m2fnuz", "float8e5m2fnuz", 1, 8},
+    {DataType::kUint4, "uint4", "uint4", 1, 4},
+    {DataType::kInt4, "int4", "int4", 1, 4},
+    {DataType::kFloat4E2M1, "float4e2m1", "float4e2m1", 1, 4},
+    {DataType::kFloat8E8M0, "float8e8m0", "float8e8m0", 1, 8},
+    {DataType::kUint2, "uint2", "uint2", 1, 2},
+    {DataType::kInt2, "int2", "int2", 1, 2},
+    {DataType::kFloat6E2M3, "float6e2m3", "float6e2m3", 1, 6},
+    {DataType::kFloat6E3M2, "float6e3m2", "float6e3m2", 1, 6},
 };
 
 const Row& Find(DataType type) {
@@ -43,6 +56,7 @@ const Row& Find(DataType type) {
 }  // namespace
 
 size_t SizeOf(DataType type) { return Find(type).size; }
+int PackedBits(DataType type) { return Find(type).bits; }
 absl::string_view Name(DataType type) { return Find(type).name; }
 absl::string_view OnnxName(DataType type) { return Find(type).onnx_name; }
 
@@ -72,6 +86,27 @@ bool IsInteger(DataType type) {
     default:
       return false;
   }
+}
+
+bool IsSmallFloat(DataType type) {
+  switch (type) {
+    case DataType::kFloat8E4M3Fn:
+    case DataType::kFloat8E4M3Fnuz:
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E5M2Fnuz:
+    case DataType::kFloat8E8M0:
+    case DataType::kFloat4E2M1:
+    case DataType::kFloat6E2M3:
+    case DataType::kFloat6E3M2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsSmallInteger(DataType type) {
+  return type == DataType::kInt4 || type == DataType::kUint4 || type == DataType::kInt2 ||
+         type == DataType::kUint2;
 }
 
 }  // namespace onward

@@ -97,8 +97,17 @@ Tensor Tensor::Full(DataType dtype, Dims dims, double value) {
       for (int64_t i = 0; i < n; ++i) p[i] = bits;
       break;
     }
+    case DataType::kInt4:
+    case DataType::kUint4:
+    case DataType::kInt2:
+    case DataType::kUint2:
+      fill(SmallIntegerOf(dtype, static_cast<int64_t>(value)));
+      break;
     case DataType::kUndefined:
     case DataType::kString:
+      break;
+    default:
+      fill(FloatToSmallFloat(dtype, value));
       break;
   }
   return t;
@@ -121,6 +130,9 @@ double Tensor::At(int64_t i) const {
     case DataType::kBfloat16:
       return BfloatToFloat(static_cast<const uint16_t*>(data_)[i]);
     default:
+      if (IsSmallFloat(dtype())) {
+        return SmallFloatToFloat(dtype(), static_cast<const uint8_t*>(data_)[i]);
+      }
       return static_cast<double>(IntAt(i));
   }
 }
@@ -145,6 +157,15 @@ int64_t Tensor::IntAt(int64_t i) const {
       return static_cast<int64_t>(static_cast<const uint64_t*>(data_)[i]);
     case DataType::kBool:
       return static_cast<const bool*>(data_)[i] ? 1 : 0;
+    case DataType::kInt4:
+    case DataType::kInt2:
+      return static_cast<const int8_t*>(data_)[i];
+    case DataType::kUint4:
+    case DataType::kUint2:
+      return static_cast<const uint8_t*>(data_)[i];
+    case DataType::kUndefined:
+    case DataType::kString:
+      return 0;
     default:
       return static_cast<int64_t>(At(i));
   }
@@ -237,34 +258,6 @@ void ConvertLayout(const TensorView& from, const TensorView& to) {
     default:
       return ConvertElements<8>(from, to);
   }
-}
-
-float HalfToFloat(uint16_t half) {
-  _Float16 h;
-  std::memcpy(&h, &half, sizeof h);
-  return static_cast<float>(h);
-}
-
-uint16_t FloatToHalf(float value) {
-  const _Float16 h = static_cast<_Float16>(value);
-  uint16_t bits;
-  std::memcpy(&bits, &h, sizeof bits);
-  return bits;
-}
-
-float BfloatToFloat(uint16_t bfloat) {
-  const uint32_t bits = static_cast<uint32_t>(bfloat) << 16;
-  float f;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-uint16_t FloatToBfloat(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);  // quiet NaN
-  bits += 0x7fff + ((bits >> 16) & 1);  // round to nearest, ties to even
-  return static_cast<uint16_t>(bits >> 16);
 }
 
 }  // namespace onward

@@ -15,6 +15,7 @@
 #include "graph/base/data_type.h"
 #include "graph/base/layout.h"
 #include "graph/base/shape.h"
+#include "graph/base/small_float.h"
 
 namespace onward {
 
@@ -74,7 +75,8 @@ class Tensor {
   static Tensor Scalar(T value) {
     return Of<T>({}, absl::Span<const T>(&value, 1));
   }
-  // A tensor of `dtype` all of whose elements are `value`, rounded to the type.
+  // A tensor of `dtype` all of whose elements are `value`, rounded to the type (integers
+  // of less than a byte keep their lowest bits). Strings: empty, whatever the value.
   static Tensor Full(DataType dtype, Dims dims, double value);
 
   Tensor(Tensor&&) = default;
@@ -102,7 +104,7 @@ class Tensor {
     return absl::Span<const T>(static_cast<const T*>(data_), elements());
   }
   // Element i of a numeric tensor of any type, as a double (integers over 2^53
-  // lose their last bits) or an int64.
+  // lose their last bits) or an int64; 0 for strings.
   double At(int64_t i) const;
   int64_t IntAt(int64_t i) const;
 
@@ -125,12 +127,6 @@ class Tensor {
 // Copies between any two layouts of the same extents and type, one element after the
 // other. The padding of blocks is filled with zeros.
 void ConvertLayout(const TensorView& from, const TensorView& to);
-
-// float16 and bfloat16 are stored as uint16_t; arithmetic is done in float32.
-float HalfToFloat(uint16_t half);
-uint16_t FloatToHalf(float value);
-float BfloatToFloat(uint16_t bfloat);
-uint16_t FloatToBfloat(float value);
 
 }  // namespace onward
 

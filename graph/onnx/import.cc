@@ -125,7 +125,7 @@ absl::Status OnnxModel::TakeInitializers(const RawPlaces& raw_data) {
       ReferToData(&t);
     } else if (external) {
       ClearData(&t);
-      t.set_raw_data(shared->data(), shared->bytes());
+      SetData(*shared, &t);
     }
   }
   return absl::OkStatus();

@@ -51,10 +51,32 @@ absl::Status CopyTyped(const onnx::TensorProto& proto, Tensor* tensor) {
       return CopyField<uint16_t>(proto.int32_data(), tensor);
     case DataType::kInt8:
       return CopyField<int8_t>(proto.int32_data(), tensor);
-    case DataType::kUint8:
-      return CopyField<uint8_t>(proto.int32_data(), tensor);
     case DataType::kBool:
       return CopyField<bool>(proto.int32_data(), tensor);
+    case DataType::kUint8:
+    case DataType::kFloat6E2M3:  // not packed where they are typed
+    case DataType::kFloat6E3M2:
+    case DataType::kFloat8E4M3Fn:
+    case DataType::kFloat8E4M3Fnuz:
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E5M2Fnuz:
+    case DataType::kFloat8E8M0:
+      return CopyField<uint8_t>(proto.int32_data(), tensor);
+    case DataType::kInt4:
+    case DataType::kUint4:
+    case DataType::kInt2:
+    case DataType::kUint2:
+    case DataType::kFloat4E2M1: {
+      uint8_t* out = static_cast<uint8_t*>(tensor->data());
+      for (int32_t packed : proto.int32_data()) *out++ = static_cast<uint8_t>(packed);
+      FinishRawData(tensor);
+      return absl::OkStatus();
+    }
+    case DataType::kString: {
+      StringRef* out = static_cast<StringRef*>(tensor->data());
+      for (const std::string& text : proto.string_data()) *out++ = StringRef::Of(text);
+      return absl::OkStatus();
+    }
     default:
       return absl::UnimplementedError(absl::StrCat("tensors of ", Name(tensor->dtype())));
   }
@@ -89,9 +111,10 @@ absl::Status CatchOnnx(const std::function<void()>& body) {
 
 namespace {
 
-// The extents of a tensor whose bytes are known to be there before memory is taken.
+// A tensor whose data is known to be there before memory is taken. An item has so many
+// bits.
 absl::StatusOr<Tensor> RoomFor(const onnx::TensorProto& proto, const char* what, int64_t held,
-                               int64_t bytes_of_one) {
+                               int bits, int bits_of_item) {
   const auto where = [&] { return absl::StrCat("tensor '", proto.name(), "'"); };
   const DataType dtype = static_cast<DataType>(proto.data_type());
   if (SizeOf(dtype) == 0) {
@@ -101,7 +124,7 @@ absl::StatusOr<Tensor> RoomFor(const onnx::TensorProto& proto, const char* what,
   Dims dims(proto.dims().begin(), proto.dims().end());
   const absl::StatusOr<int64_t> elements = CheckedElements(dims);
   if (!elements.ok()) return Annotate(elements.status(), where());
-  const int64_t expected = *elements * bytes_of_one;
+  const int64_t expected = (*elements * bits + bits_of_item - 1) / bits_of_item;
   if (held != expected) {
     return absl::InvalidArgumentError(absl::StrCat(where(), ": holds ", held, " ", what,
                                                    ", expected ", expected, " for ", Name(dtype),
@@ -113,8 +136,26 @@ absl::StatusOr<Tensor> RoomFor(const onnx::TensorProto& proto, const char* what,
 }  // namespace
 
 absl::StatusOr<Tensor> RoomForRawData(const onnx::TensorProto& proto, int64_t held) {
-  const size_t size = SizeOf(static_cast<DataType>(proto.data_type()));
-  return RoomFor(proto, "bytes", held, static_cast<int64_t>(size));
+  const DataType dtype = static_cast<DataType>(proto.data_type());
+  if (dtype == DataType::kString) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", proto.name(), "': strings as raw data"));
+  }
+  return RoomFor(proto, "bytes", held, PackedBits(dtype), 8);
+}
+
+void FinishRawData(Tensor* tensor) {
+  const int bits = PackedBits(tensor->dtype());
+  if (bits == 0 || bits >= 8) return;
+  // From the last one on: an element's bits never lie behind its byte.
+  uint8_t* const bytes = static_cast<uint8_t*>(tensor->data());
+  for (int64_t i = tensor->elements() - 1; i >= 0; --i) {
+    const int64_t first = i * bits / 8, last = (i * bits + bits - 1) / 8;
+    const int both = bytes[first] | (last > first ? bytes[last] << 8 : 0);
+    const int code = (both >> (i * bits % 8)) & ((1 << bits) - 1);
+    bytes[i] = IsSmallInteger(tensor->dtype()) ? SmallIntegerOf(tensor->dtype(), code)
+                                               : static_cast<uint8_t>(code);
+  }
 }
 
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
@@ -122,21 +163,49 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto) {
     const std::string& raw = proto.raw_data();
     ASSIGN_OR_RETURN(Tensor tensor, RoomForRawData(proto, static_cast<int64_t>(raw.size())));
     if (!raw.empty()) std::memcpy(tensor.data(), raw.data(), raw.size());
+    FinishRawData(&tensor);
     return tensor;
   }
-  const int64_t held =
-      std::max<int64_t>({proto.float_data_size(), proto.double_data_size(), proto.int32_data_size(),
-                         proto.int64_data_size(), proto.uint64_data_size()});
-  ASSIGN_OR_RETURN(Tensor tensor, RoomFor(proto, "elements", held, 1));
+  const DataType dtype = static_cast<DataType>(proto.data_type());
+  const int64_t held = dtype == DataType::kString
+                           ? proto.string_data_size()
+                           : std::max<int64_t>({proto.float_data_size(), proto.double_data_size(),
+                                                proto.int32_data_size(), proto.int64_data_size(),
+                                                proto.uint64_data_size()});
+  // Types of 4 and 2 bits are packed into the bytes of int32_data too.
+  const int bits = PackedBits(dtype);
+  const bool packed = bits == 4 || bits == 2;
+  ASSIGN_OR_RETURN(
+      Tensor tensor,
+      RoomFor(proto, "elements", packed ? proto.int32_data_size() : held, packed ? bits : 8, 8));
   RETURN_IF_ERROR(Annotate(CopyTyped(proto, &tensor), absl::StrCat("tensor '", proto.name(), "'")));
   return tensor;
+}
+
+void SetData(const Tensor& tensor, onnx::TensorProto* proto) {
+  const int bits = PackedBits(tensor.dtype());
+  if (tensor.dtype() == DataType::kString) {
+    proto->clear_string_data();
+    for (StringRef s : tensor.values<StringRef>()) proto->add_string_data(s.text());
+  } else if (bits >= 8) {
+    proto->set_raw_data(tensor.data(), tensor.bytes());
+  } else {
+    std::string packed((tensor.elements() * bits + 7) / 8, '\0');
+    const uint8_t* const codes = static_cast<const uint8_t*>(tensor.data());
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      const int shifted = (codes[i] & ((1 << bits) - 1)) << (i * bits % 8);
+      packed[i * bits / 8] |= static_cast<char>(shifted);
+      if (shifted > 0xff) packed[i * bits / 8 + 1] |= static_cast<char>(shifted >> 8);
+    }
+    proto->set_raw_data(std::move(packed));
+  }
 }
 
 void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto) {
   proto->set_name(name);
   proto->set_data_type(static_cast<int>(tensor.dtype()));
   for (int64_t d : tensor.dims()) proto->add_dims(d);
-  proto->set_raw_data(tensor.data(), tensor.bytes());
+  SetData(tensor, proto);
 }
 
 void ClearData(onnx::TensorProto* proto) {

@@ -18,10 +18,13 @@ namespace onward {
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto);
 
 // Memory for such a tensor, of which so many bytes are known to be had. InvalidArgument
-// where they are not as many as it takes.
+// where they are not as many as it takes, and for strings. The bytes go to its beginning;
+// then FinishRawData gives elements of less than a byte, which files pack, one each.
 absl::StatusOr<Tensor> RoomForRawData(const onnx::TensorProto& proto, int64_t held);
+void FinishRawData(Tensor* tensor);
 
-// With raw data.
+// Raw data, packed as files have it; strings as what they are.
+void SetData(const Tensor& tensor, onnx::TensorProto* proto);
 void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorProto* proto);
 
 // Name, type, extents and what else is said of the tensor stay; its data goes, and the

@@ -260,18 +260,19 @@ absl::StatusOr<Tensor> ReadRawData(const onnx::TensorProto& proto, const std::st
                                    const RawPlace& place) {
   ASSIGN_OR_RETURN(Tensor tensor, RoomForRawData(proto, place.bytes));
   RETURN_IF_ERROR(ReadAt(path, place.offset, tensor.data(), place.bytes));
+  FinishRawData(&tensor);
   return tensor;
 }
 
 absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::string& model,
                                     std::vector<std::string>* files) {
   const DataType dtype = static_cast<DataType>(proto.data_type());
-  if (SizeOf(dtype) == 0) {
+  if (PackedBits(dtype) == 0) {
     return absl::UnimplementedError(absl::StrCat("data type ", proto.data_type()));
   }
   Dims dims(proto.dims().begin(), proto.dims().end());
   ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(dims));
-  const int64_t bytes = elements * static_cast<int64_t>(SizeOf(dtype));
+  const int64_t bytes = (elements * PackedBits(dtype) + 7) / 8;
   ASSIGN_OR_RETURN(const ExternalPlace place, PlaceOf(proto));
   if (place.length >= 0 && place.length != bytes) {
     return absl::InvalidArgumentError(absl::StrCat("external data is ", place.length,
@@ -288,6 +289,7 @@ absl::StatusOr<Tensor> ReadExternal(const onnx::TensorProto& proto, const std::s
   }
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, std::move(dims)));
   RETURN_IF_ERROR(ReadAt(file, place.offset, tensor.data(), bytes));
+  FinishRawData(&tensor);
   if (std::find(files->begin(), files->end(), file) == files->end()) files->push_back(file);
   return tensor;
 }
