@@ -168,8 +168,51 @@ class Growth {
   absl::flat_hash_map<std::string, Size> sizes_;
 };
 
+// onnxruntime keeps this one in ONNX's own domain, which has no such operator.
+constexpr char kMisplaced[] = "SimplifiedLayerNormalization";
+constexpr char kItsDomain[] = "com.microsoft";
+
+// Gives the nodes that are misplaced their domain; were there any?
+bool PutInDomain(google::protobuf::RepeatedPtrField<onnx::NodeProto>* nodes) {
+  bool found = false;
+  for (onnx::NodeProto& node : *nodes) {
+    for (onnx::AttributeProto& a : *node.mutable_attribute()) {
+      if (a.has_g()) found |= PutInDomain(a.mutable_g()->mutable_node());
+      for (onnx::GraphProto& g : *a.mutable_graphs()) found |= PutInDomain(g.mutable_node());
+    }
+    const bool own = node.domain().empty() || node.domain() == "ai.onnx";
+    if (!own || node.op_type() != kMisplaced) continue;
+    node.set_domain(kItsDomain);
+    found = true;
+  }
+  return found;
+}
+
+template <typename Proto>
+void ImportItsDomain(Proto* proto) {
+  for (const auto& import : proto->opset_import()) {
+    if (import.domain() == kItsDomain) return;
+  }
+  auto* import = proto->add_opset_import();
+  import->set_domain(kItsDomain);
+  import->set_version(1);
+}
+
+void PutInDomain(onnx::ModelProto* model) {
+  for (const onnx::FunctionProto& f : model->functions()) {
+    if (f.name() == kMisplaced && f.domain() != kItsDomain) return;  // the file's own
+  }
+  if (PutInDomain(model->mutable_graph()->mutable_node())) ImportItsDomain(model);
+  for (onnx::FunctionProto& f : *model->mutable_functions()) {
+    if (!PutInDomain(f.mutable_node())) continue;
+    ImportItsDomain(&f);
+    ImportItsDomain(model);
+  }
+}
+
 // Brings old and unusual ways of saying things to the usual one. The opset of the model.
 int Normalize(onnx::ModelProto* model) {
+  PutInDomain(model);
   int opset = 0;
   for (auto& import : *model->mutable_opset_import()) {
     if (import.domain() == "ai.onnx") import.clear_domain();

@@ -130,7 +130,9 @@ absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(const std::string& text,
                                                   const OperatorSet& operators,
                                                   Evaluator* evaluator) {
   const std::string whole = absl::StrCat("<ir_version: 10, opset_import: [\"\" : ", kCanonicalOpset,
-                                         ", \"onward\" : 1]>\n", text);
+                                         ", \"onward\" : 1, \"com.microsoft\" : 1, "
+                                         "\"ai.onnx.preview.training\" : 1]>\n",
+                                         text);
   ASSIGN_OR_RETURN(const onnx::ModelProto model, ParseModel(whole));
   absl::StatusOr<std::unique_ptr<Graph>> graph = BuildGraph(
       model.graph(), InputsOf(model.graph()), {}, operators, evaluator, Binding{}, kCanonicalOpset);

@@ -18,6 +18,8 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddSamplingOperators(family);
   AddRecurrentOperators(family);
   AddAttentionOperators(family);
+  AddMicrosoftOperators(family);
+  AddTrainingOperators(family);
   AddSignalOperators(family);
   AddIndexOperators(family);
   AddScatterOperators(family);

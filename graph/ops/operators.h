@@ -43,6 +43,8 @@ void AddResizeOperators(OperatorFamily& list);
 void AddSamplingOperators(OperatorFamily& list);
 void AddRecurrentOperators(OperatorFamily& list);
 void AddAttentionOperators(OperatorFamily& list);
+void AddMicrosoftOperators(OperatorFamily& list);
+void AddTrainingOperators(OperatorFamily& list);
 void AddSignalOperators(OperatorFamily& list);
 void AddIndexOperators(OperatorFamily& list);
 void AddScatterOperators(OperatorFamily& list);
