@@ -206,6 +206,11 @@ void AddImages(Forms* forms) {
 
 // Regions were not moved by half an element.
 void AddRegions(Forms* forms) {
+  const std::string pool =
+      "g (float[2, 2, 6, 5] x) => (float[1, 2, 2, 3] y) { "
+      "r = Constant <value = float[1, 5] {1.0, 0.5, 2.5, 3.0, 4.0}> () "
+      "y = MaxRoiPool <pooled_shape = [2, 3]> (x, r) }";
+  forms->Add("MaxRoiPool", {7}, pool, pool);
   const auto call = [](const char* more) {
     return absl::StrCat(
         "g (float[2, 1, 5, 5] x, float[2, 4] r, int64[2] i) => (float[2, 1, 2, 1] y) "

@@ -1,5 +1,6 @@
 #include "graph/onnx/canonical.h"
 
+#include <algorithm>
 #include <climits>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ namespace onward {
 namespace {
 
 constexpr int kCanonicalIr = 10;
+
+bool IsOwn(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 // Initializers are no inputs: since IR version 4 they need not be, and the
 // converter goes by the version that it is told.
@@ -57,8 +60,6 @@ class OperatorCheck {
   }
 
  private:
-  static bool IsOwn(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
-
   absl::Status Check(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
                      int opset) const {
     for (const onnx::NodeProto& node : nodes) {
@@ -180,8 +181,7 @@ bool PutInDomain(google::protobuf::RepeatedPtrField<onnx::NodeProto>* nodes) {
       if (a.has_g()) found |= PutInDomain(a.mutable_g()->mutable_node());
       for (onnx::GraphProto& g : *a.mutable_graphs()) found |= PutInDomain(g.mutable_node());
     }
-    const bool own = node.domain().empty() || node.domain() == "ai.onnx";
-    if (!own || node.op_type() != kMisplaced) continue;
+    if (!IsOwn(node.domain()) || node.op_type() != kMisplaced) continue;
     node.set_domain(kItsDomain);
     found = true;
   }
@@ -210,16 +210,53 @@ void PutInDomain(onnx::ModelProto* model) {
   }
 }
 
+// Of a model of an opset below the oldest that is converted: whether each of its operators is
+// still the same in that one.
+bool Unchanged(const onnx::GraphProto& graph, int opset) {
+  for (const onnx::NodeProto& node : graph.node()) {
+    if (!IsOwn(node.domain())) continue;
+    const onnx::OpSchema* then = onnx::OpSchemaRegistry::Schema(node.op_type(), opset, "");
+    const onnx::OpSchema* later = onnx::OpSchemaRegistry::Schema(node.op_type(), kOldestOpset, "");
+    if (then != later) return false;
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g() && !Unchanged(attribute.g(), opset)) return false;
+    }
+  }
+  return true;
+}
+
 // Brings old and unusual ways of saying things to the usual one. The opset of the model.
 int Normalize(onnx::ModelProto* model) {
   PutInDomain(model);
-  int opset = 0;
+  onnx::OperatorSetIdProto* own = nullptr;
   for (auto& import : *model->mutable_opset_import()) {
     if (import.domain() == "ai.onnx") import.clear_domain();
-    if (import.domain().empty()) opset = static_cast<int>(import.version());
+    if (import.domain().empty()) own = &import;
   }
+  if (own == nullptr) {
+    own = model->add_opset_import();
+    own->set_version(kCanonicalOpset);
+  }
+  const int opset = static_cast<int>(own->version());
+  if (opset < kOldestOpset && Unchanged(model->graph(), opset)) own->set_version(kOldestOpset);
   ForgetInitializerInputs(model);
-  return opset;
+  return static_cast<int>(own->version());
+}
+
+// Operators that are functions of ONNX without a kernel anywhere: their bodies take their
+// place, with the graphs that they are given as attributes.
+absl::Status InlinePreviewFunctions(onnx::ModelProto* model) {
+  constexpr char kDomain[] = "ai.onnx.preview";
+  const bool used = std::any_of(model->opset_import().begin(), model->opset_import().end(),
+                                [&](const auto& import) { return import.domain() == kDomain; });
+  if (!used) return absl::OkStatus();
+  const auto functions =
+      onnx::inliner::FunctionIdSet::Create({onnx::inliner::FunctionId{kDomain, "FlexAttention"}});
+  return Annotate(CatchOnnx([&] {
+                    onnx::inliner::InlineSelectedFunctions(*model, *functions,
+                                                           onnx::OpSchemaRegistry::Instance());
+                  }),
+                  "inlining functions");
 }
 
 }  // namespace
@@ -232,6 +269,11 @@ absl::Status CheckModel(onnx::ModelProto model) {
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::ModelProto& model) {
   auto out = std::make_unique<onnx::ModelProto>(model);
   const int opset = Normalize(out.get());
+  if (opset < kOldestOpset) {
+    return absl::InvalidArgumentError(absl::StrCat("is of opset ", opset, ", expected ",
+                                                   kOldestOpset, " to ", kCanonicalOpset,
+                                                   ", and its operators have changed since"));
+  }
   RETURN_IF_ERROR(OperatorCheck(*out, opset).Check());
   RETURN_IF_ERROR(Check(*out));
   if (out->functions_size() > 0) {
@@ -240,6 +282,7 @@ absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ToCanonicalOpset(const onnx::M
         CatchOnnx([&] { onnx::inliner::InlineLocalFunctions(*out, /*convert_version=*/true); }),
         "inlining functions"));
   }
+  RETURN_IF_ERROR(InlinePreviewFunctions(out.get()));
   if (opset == kCanonicalOpset) return out;
   Upgrade upgrade(opset);
   RETURN_IF_ERROR(upgrade.Before(out->mutable_graph()));

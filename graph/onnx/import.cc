@@ -89,7 +89,8 @@ absl::Status OnnxModel::TakeOpset() {
           "cannot be trained, its model can");
     }
     if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
-    if (import.version() < kOldestOpset || import.version() > kCanonicalOpset) {
+    // Below the oldest, what has not changed until then: ToCanonicalOpset looks.
+    if (import.version() < 1 || import.version() > kCanonicalOpset) {
       return absl::InvalidArgumentError(absl::StrCat(
           "is of opset ", import.version(), ", expected ", kOldestOpset, " to ", kCanonicalOpset));
     }
@@ -98,7 +99,11 @@ absl::Status OnnxModel::TakeOpset() {
     opset_ = static_cast<int>(import.version());
   }
   if (found) return absl::OkStatus();
-  return absl::InvalidArgumentError("does not say of which opset it is");
+  if (original_->opset_import_size() == 0) {
+    return absl::InvalidArgumentError("does not say of which opset it is");
+  }
+  opset_ = kCanonicalOpset;  // it uses operators of other domains alone
+  return absl::OkStatus();
 }
 
 absl::Status OnnxModel::TakeInitializers(const RawPlaces& raw_data) {

@@ -1,6 +1,6 @@
 // The door through which models come in.
 //
-// A file of any opset from 7 on is checked, its functions are inlined, and it is
+// A file of any opset from 6 on is checked, its functions are inlined, and it is
 // brought to the canonical opset; after that nothing in Onward knows opsets. The
 // model keeps the file as it was, for export.
 #ifndef ONWARD_GRAPH_ONNX_IMPORT_H_
@@ -70,7 +70,7 @@ struct Binding {
 class OnnxModel {
  public:
   // InvalidArgument with the file's name first where the file is broken, not
-  // ONNX, of an opset outside 7..28, or its external data is missing, short, or
+  // ONNX, of an opset outside 6..28, or its external data is missing, short, or
   // outside its folder; NotFound where there is no file. Exit code 3.
   static absl::StatusOr<std::unique_ptr<OnnxModel>> Load(const std::string& path);
   // From a serialized ModelProto without external data; `name` stands for the file in messages.

@@ -14,7 +14,7 @@ namespace onward {
 // The one opset inside: the newest of the pinned ONNX. Files of opsets 7 and on
 // are brought to it at import.
 inline constexpr int kCanonicalOpset = 28;
-inline constexpr int kOldestOpset = 7;
+inline constexpr int kOldestOpset = 6;
 
 // Does ONNX have this operator in the canonical opset?
 bool OnnxHas(absl::string_view domain, absl::string_view name);

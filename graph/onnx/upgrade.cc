@@ -52,6 +52,15 @@ void SetString(onnx::NodeProto* node, const std::string& name, const std::string
   a->set_s(value);
 }
 
+// As a tensor of int64.
+void SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values) {
+  onnx::AttributeProto* a = Attribute(node, name);
+  a->set_type(onnx::AttributeProto::TENSOR);
+  a->mutable_t()->set_data_type(onnx::TensorProto::INT64);
+  a->mutable_t()->add_dims(static_cast<int64_t>(values.size()));
+  for (int64_t v : values) a->mutable_t()->add_int64_data(v);
+}
+
 onnx::NodeProto Make(const std::string& op, const std::vector<std::string>& inputs,
                      const std::string& output) {
   onnx::NodeProto node;
@@ -164,6 +173,23 @@ void Upgrade::AfterNode(onnx::NodeProto node, Nodes* out) const {
   if (IsOnnx(node, "Resize") && opset_ < 11) {
     SetString(&node, "coordinate_transformation_mode", "asymmetric");
     SetString(&node, "nearest_mode", "floor");
+  }
+  // The slopes of PRelu below opset 7 are those of the channels, now they are broadcast:
+  //   slope = Reshape(slope, [-1, 1, .. 1]), with a 1 for every axis behind the channels
+  if (IsOnnx(node, "PRelu") && opset_ < 7 && HasInput(node, 1)) {
+    const std::string y = node.output(0);
+    const auto name = [&](const char* of) { return absl::StrCat(y, "/upgrade_", of); };
+    out->push_back(Make("Shape", {node.input(0)}, name("behind")));
+    SetInt(&out->back(), "start", 2);
+    out->push_back(Make("Shape", {name("behind")}, name("axes")));
+    out->push_back(Make("ConstantOfShape", {name("axes")}, name("ones")));
+    SetInts(&out->back(), "value", {1});
+    out->push_back(Make("Constant", {}, name("rest")));
+    SetInts(&out->back(), "value", {-1});
+    out->push_back(Make("Concat", {name("rest"), name("ones")}, name("shape")));
+    SetInt(&out->back(), "axis", 0);
+    out->push_back(Make("Reshape", {node.input(1), name("shape")}, name("slope")));
+    node.set_input(1, name("slope"));
   }
   // The mask of Dropout below opset 10 has the data's type; now it is bool.
   const bool float_mask =

@@ -379,6 +379,12 @@ void AddComparisonAndLogic(OperatorFamily& list) {
                               "{ y = BitShift<direction = \"LEFT\">(labels_a, labels_n) }")
                      .Example("g (uint8[2, 3] labels_a, uint8[3] labels_n) => (uint8[2, 3] y) "
                               "{ y = BitShift<direction = \"RIGHT\">(labels_a, labels_n) }")
+                     .Example("g (int32[2, 3] labels_a) => (int32[2, 3] y) { m = Neg(labels_a) "
+                              "n = Constant<value = int32[3] {-1, 1, 32}>() "
+                              "y = BitShift<direction = \"RIGHT\">(m, n) }")
+                     .Example("g (int8[2, 3] labels_a) => (int8[2, 3] y) { "
+                              "n = Constant<value = int8[3] {-1, 7, 8}>() "
+                              "y = BitShift<direction = \"LEFT\">(labels_a, n) }")
                      .NotDifferentiable("its result is an integer"));
   list.push_back(Operator("", "IsNaN")
                      .Elementwise()

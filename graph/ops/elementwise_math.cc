@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/ir/builder.h"
+#include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
 
@@ -132,6 +133,19 @@ void AddRectifiers(OperatorFamily& list) {
                {"alpha = 0.25"}));
 }
 
+// The schema's inference does not look.
+absl::Status CheckSlope(InferContext& c) {
+  const Dims &x = c.input(0).dims, &slope = c.input(1).dims;
+  bool fits = slope.size() <= x.size();
+  for (size_t i = 0; fits && i < slope.size(); ++i) {
+    const int64_t extent = slope[slope.size() - 1 - i], of_x = x[x.size() - 1 - i];
+    fits = extent == 1 || extent == of_x || extent == kDynamic || of_x == kDynamic;
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the slope is ", ToString(slope), ", which is not broadcast to ", ToString(x)));
+}
+
 void AddBends(OperatorFamily& list) {
   // y = alpha (exp(x) - 1) below 0, so its slope there is y + alpha.
   list.push_back(Function("Elu", "large",
@@ -176,6 +190,7 @@ void AddBends(OperatorFamily& list) {
   // y = x where x >= 0, slope * x elsewhere
   list.push_back(
       Operator("", "PRelu")
+          .Infer(OnnxInferenceAnd("PRelu", CheckSlope))
           .Elementwise()
           .Example("g (float[2, 3, 4] x, float[3, 1] slope) => (float[2, 3, 4] y) { y = PRelu(x, "
                    "slope) }")

@@ -156,7 +156,9 @@ absl::Status LowerLpNormalization(LowerContext& c) {
   } else {
     norm = b.Op("Sqrt", {b.ReduceSum(c.x(0) * c.x(0), {axis}, true)});
   }
-  c.y(0, c.x(0) / norm);
+  // Zeros stay zeros.
+  const Expr zero = b.Op("Equal", {norm, b.Like(norm, 0)});
+  c.y(0, c.x(0) / b.Where(zero, b.Like(norm, 1), norm));
   return absl::OkStatus();
 }
 

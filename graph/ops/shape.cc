@@ -1,5 +1,6 @@
 // Operators that only move elements, and those that make tensors from shapes.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -413,6 +414,39 @@ void AddSlice(OperatorFamily& list) {
 
 // ---- Tensors from shapes and numbers.
 
+// The schema's own rule takes scalars alone, though ONNX's functions give it tensors of one
+// element: n = max(ceil((limit - start) / delta), 0).
+absl::Status InferRange(InferContext& c) {
+  constexpr double kMost = 9e15;  // a double counts them
+  if (c.num_inputs() != 3 || c.num_outputs() != 1) {
+    return absl::InvalidArgumentError("Range has three inputs and one output");
+  }
+  bool known = true;
+  for (int i = 0; i < 3; ++i) {
+    if (!c.has(i) || c.input(i).elements() != 1 || c.input(i).dtype != c.input(0).dtype) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " is no scalar of the type of the others"));
+    }
+    known &= c.constant(i) != nullptr;
+  }
+  if (!known) {
+    c.SetOutput(0, c.input(0).dtype, {kDynamic});
+    return absl::OkStatus();
+  }
+  const Tensor &start = *c.constant(0), &limit = *c.constant(1), &delta = *c.constant(2);
+  if (delta.At(0) == 0) return absl::InvalidArgumentError("delta is 0");
+  double n;
+  if (IsInteger(start.dtype())) {
+    const auto distance = static_cast<double>(limit.IntAt(0)) - static_cast<double>(start.IntAt(0));
+    n = std::ceil(distance / static_cast<double>(delta.IntAt(0)));
+  } else {
+    n = std::ceil((limit.At(0) - start.At(0)) / delta.At(0));
+  }
+  if (!(n < kMost)) return absl::InvalidArgumentError("it is without end");
+  c.SetOutput(0, start.dtype(), {static_cast<int64_t>(std::max(n, 0.0))});
+  return absl::OkStatus();
+}
+
 void AddMakers(OperatorFamily& list) {
   list.push_back(
       Operator("", "Constant")
@@ -457,6 +491,7 @@ void AddMakers(OperatorFamily& list) {
 
   list.push_back(
       Operator("", "Range")
+          .Infer(InferRange)
           .Example("g (int64[3] x) => (int64[3] y) { a = Constant<value_int = 1>() "
                    "b = Constant<value_int = 10>() d = Constant<value_int = 4>() "
                    "r = Range(a, b, d) y = Add(x, r) }")

@@ -245,17 +245,19 @@ struct BitwiseNotFunctor {
     return static_cast<T>(~a);
   }
 };
-// Shifts by the width of the type and more give 0.
+// A shift by less than 0 or by the width of the type and more leaves what the sign fills in.
 struct ShiftLeftFunctor {
   template <typename T>
   ONWARD_BOTH T operator()(T a, T n) const {
-    return n >= 8 * sizeof(T) ? T(0) : static_cast<T>(static_cast<uint64_t>(a) << n);
+    if (n < 0 || n >= static_cast<T>(8 * sizeof(T))) return T(0);
+    return static_cast<T>(static_cast<uint64_t>(a) << n);
   }
 };
 struct ShiftRightFunctor {
   template <typename T>
   ONWARD_BOTH T operator()(T a, T n) const {
-    return n >= 8 * sizeof(T) ? T(0) : static_cast<T>(a >> n);
+    if (n < 0 || n >= static_cast<T>(8 * sizeof(T))) return a < 0 ? static_cast<T>(-1) : T(0);
+    return static_cast<T>(a >> n);
   }
 };
 struct IsNaNFunctor {

@@ -98,8 +98,9 @@ absl::Status Mod(const KernelCall& call, const KernelMemory& memory, const Execu
 
 absl::Status BitShift(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const bool left = StringOf(*call.attributes, "direction", "LEFT") == "LEFT";
-  using Unsigned = TypeList<uint8_t, uint16_t, uint32_t, uint64_t>;
-  return ForType(Unsigned(), memory.inputs[0].type.dtype, [&](auto t) {
+  using Integers =
+      TypeList<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t>;
+  return ForType(Integers(), memory.inputs[0].type.dtype, [&](auto t) {
     using T = decltype(t);
     if (left) {
       MapTwo<T, T>(memory, ShiftLeftFunctor());
