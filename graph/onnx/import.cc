@@ -187,18 +187,31 @@ Tensor Widened(const Tensor& tensor) {
   return wide;
 }
 
+void SetTensor(const Tensor& tensor, absl::string_view name, onnx::AttributeProto* a) {
+  a->Clear();
+  a->set_name(std::string(name));
+  a->set_type(onnx::AttributeProto::TENSOR);
+  TensorToProto(tensor, "", a->mutable_t());
+}
+
+absl::Status WidenBody(onnx::GraphProto* body);
+
 // Data types that a node names: of a Cast, of a random operator, of its constants.
 absl::Status WidenNode(onnx::NodeProto* node) {
+  if (node->op_type() == "ConstantOfShape" && node->attribute_size() == 0) {
+    SetTensor(Tensor::Full(DataType::kFloat64, {1}, 0), "value", node->add_attribute());
+  }
   for (onnx::AttributeProto& a : *node->mutable_attribute()) {
+    if (a.has_g()) RETURN_IF_ERROR(WidenBody(a.mutable_g()));
     if ((a.name() == "to" || a.name() == "dtype") && a.i() == onnx::TensorProto::FLOAT) {
       a.set_i(onnx::TensorProto::DOUBLE);
     }
     if (a.name() == "value_float") {
-      const double value = a.f();
-      a.Clear();
-      a.set_name("value");
-      a.set_type(onnx::AttributeProto::TENSOR);
-      TensorToProto(Tensor::Scalar<double>(value), "", a.mutable_t());
+      SetTensor(Tensor::Scalar<double>(a.f()), "value", &a);
+    }
+    if (a.name() == "value_floats") {
+      const std::vector<double> values(a.floats().begin(), a.floats().end());
+      SetTensor(Tensor::Of<double>({a.floats_size()}, values), "value", &a);
     }
     if (a.has_t() && a.t().data_type() == onnx::TensorProto::FLOAT) {
       ASSIGN_OR_RETURN(const Tensor tensor, TensorFromProto(a.t()));
@@ -206,6 +219,18 @@ absl::Status WidenNode(onnx::NodeProto* node) {
       TensorToProto(Widened(tensor), "", a.mutable_t());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status WidenBody(onnx::GraphProto* body) {
+  for (onnx::TensorProto& t : *body->mutable_initializer()) {
+    if (t.data_type() != onnx::TensorProto::FLOAT) continue;
+    ASSIGN_OR_RETURN(const Tensor tensor, TensorFromProto(t));
+    const std::string name = t.name();
+    t.Clear();
+    TensorToProto(Widened(tensor), name, &t);
+  }
+  for (onnx::NodeProto& node : *body->mutable_node()) RETURN_IF_ERROR(WidenNode(&node));
   return absl::OkStatus();
 }
 

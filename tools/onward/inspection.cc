@@ -34,12 +34,14 @@ class Examiner {
   absl::StatusOr<Inspection> Run() {
     LookAtOperators();
     LookAtBatch();
-    if (!found_.unknown_operators.empty()) {
+    const absl::Status status = LookAtParameters();
+    if (ExitCodeOf(status) == ExitCode::kUsage) return status;
+    if (absl::IsUnimplemented(status) && !found_.unknown_operators.empty()) {
       found_.obstacle = absl::StrCat("no operator ", absl::StrJoin(found_.unknown_operators, ", "));
+    } else if (!status.ok()) {
+      found_.obstacle = std::string(status.message());
     } else {
-      const absl::Status status = LookAtParameters();
-      if (ExitCodeOf(status) == ExitCode::kUsage) return status;
-      if (!status.ok()) found_.obstacle = std::string(status.message());
+      found_.unknown_operators.clear();  // import has read them away
     }
     // What does not reach one output may reach another.
     for (const std::string& name : taken_) found_.why_not.erase(name);

@@ -45,6 +45,17 @@ TEST(Inspection, TellsParametersStatisticsAndOthers) {
   EXPECT_THAT(found.remarks, IsEmpty());
 }
 
+// There is no operator If; a branch that is known is read instead of it.
+TEST(Inspection, ControlFlowThatIsReadAwayIsNoObstacle) {
+  const Inspection found = Look(
+      "g (float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}, bool yes = {1}> {"
+      "  y = If (yes) <then_branch = t () => (float[N, 2] a) { a = Mul (x, w) },"
+      "                else_branch = e () => (float[N, 2] b) { b = Identity (x) }> }");
+  EXPECT_EQ(found.obstacle, "");
+  EXPECT_THAT(NamesOf(found.parameters), ElementsAre("w"));
+  EXPECT_THAT(found.unknown_operators, IsEmpty());
+}
+
 TEST(Inspection, SaysWhatTheExporterDid) {
   const Inspection found = Look(
       "g (float[5, 2, 4] x) => (float[5, 2, 4] y) <float[2, 2, 1] w = {1, 2, 3, 4},"

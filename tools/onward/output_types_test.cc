@@ -44,6 +44,21 @@ TEST(OutputTypes, WhatTheFileDoesNotDeclareIsInferred) {
   EXPECT_TRUE(Extents(outputs[3]).empty());
 }
 
+// A table of 50 positions, as language models have one: no longer sequence can be.
+TEST(OutputTypes, SizesAreTriedThatTheModelTakes) {
+  const auto model = Model(
+      "g (float[batch, seq, 2] x) => (float[?, ?, ?] y)"
+      "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[3] size = {1, 50, 2}> {"
+      "  table = ConstantOfShape (size)"
+      "  shape = Shape (x)"
+      "  length = Slice (shape, one, two)"
+      "  places = Slice (table, zero, length, one)"
+      "  y = Add (x, places) }");
+  const std::vector<ModelOutput> outputs = TypedOutputs(*model);
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_THAT(Extents(outputs[0]), ElementsAre("batch", "seq", "2"));
+}
+
 TEST(OutputTypes, OpenExtentsKeepTheInputsSymbols) {
   const auto model = Model(
       "g (float[N, 3, H, W] x, int64[M, 2] i) => (float[?, ?, ?, ?] y, float[?, ?] flat, int64[?, "
