@@ -132,9 +132,11 @@ absl::Status NormalizeSum(LowerContext& l, Expr x, Expr beta, bool simplified) {
     // The mean is none of its results: what takes it for one is told so by its absence.
     if (l.wants(2)) l.y(2, InverseRoot(b, x, x.rank() - 1, epsilon));
   } else {
-    const std::vector<Expr> y = OpsWith(b, "LayerNormalization", {x, l.x(2), beta}, attributes, 3);
-    for (int i = 0; i < 3; ++i) {
-      if (l.wants(i)) l.y(i, y[i]);
+    l.y(0, OpsWith(b, "LayerNormalization", {x, l.x(2), beta}, attributes, 1)[0]);
+    if (l.wants(1) || l.wants(2)) {
+      Expr mean = b.Op("ReduceMean", {x, OneInt(b, -1)}, {{"keepdims", int64_t{1}}});
+      if (l.wants(1)) l.y(1, mean);
+      if (l.wants(2)) l.y(2, InverseRoot(b, x - mean, x.rank() - 1, epsilon));
     }
   }
   if (l.wants(3)) l.y(3, b.Op("Identity", {x}));

@@ -23,6 +23,8 @@ absl::Status UsageError(const Parts&... parts) {
   return WithExitCode(absl::InvalidArgumentError(absl::StrCat(parts...)), ExitCode::kUsage);
 }
 
+constexpr char kOperators[] = "operators";
+
 std::optional<Command> FindCommand(absl::string_view name) {
   for (Command command : AllCommands()) {
     if (Name(command) == name) return command;
@@ -39,6 +41,7 @@ absl::StatusOr<Command> ParseCommand(const std::string& word) {
   if (std::optional<Command> command = FindCommand(word)) return *command;
   std::vector<std::string> names;
   for (Command command : AllCommands()) names.emplace_back(Name(command));
+  names.emplace_back(kOperators);
   if (absl::StartsWith(word, "-")) {
     return UsageError("the command comes first: onward ", absl::StrJoin(names, "|"),
                       " MODEL.onnx [FLAGS]");
@@ -147,15 +150,35 @@ absl::Status CheckWords(Command command, const Words& words) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<CommandLine> ParseOperators(const std::vector<std::string>& arguments, bool help) {
+  CommandLine line;
+  line.operators = true;
+  if (help) {
+    line.text = OperatorsHelp();
+    return line;
+  }
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] != "--json" && arguments[i] != "--no-json") {
+      return UsageError("unexpected argument '", arguments[i],
+                        "': onward operators has only --json");
+    }
+    line.config.json = arguments[i] == "--json";
+  }
+  return line;
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;
   if (arguments.empty()) {
-    return UsageError("which command? train, evaluate, predict, inspect, plan or export; ",
-                      "onward --help says more");
+    return UsageError("which command? train, evaluate, predict, inspect, plan, export or ",
+                      "operators; ", "onward --help says more");
   }
   const bool help = AsksForHelp(arguments) || arguments[0] == "help";
+  if (arguments[0] == kOperators || (help && arguments.size() > 1 && arguments[1] == kOperators)) {
+    return ParseOperators(arguments, help);
+  }
   if (help) {
     const std::optional<Command> command =
         FindCommand(arguments[0] == "help" && arguments.size() > 1 ? arguments[1] : arguments[0]);

@@ -11,6 +11,8 @@
 namespace onward {
 
 struct CommandLine {
+  // `onward operators`, which has no model and no configuration but `json`.
+  bool operators = false;
   Command command = Command::kTrain;
   // Defaults, then the file of --config, then the flags; validated unless `text` is set.
   RunConfig config;

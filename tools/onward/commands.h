@@ -1,4 +1,4 @@
-// The onward command's six commands, each a run from a RunConfig to an exit.
+// The onward command's seven commands: six runs from a RunConfig to an exit, and a table.
 #ifndef ONWARD_TOOLS_ONWARD_COMMANDS_H_
 #define ONWARD_TOOLS_ONWARD_COMMANDS_H_
 
@@ -24,6 +24,9 @@ absl::Status Inspect(const RunConfig& config);
 absl::Status PlanCommand(const RunConfig& config);
 // Writes the model with a checkpoint's parameters to config.output.
 absl::Status Export(const RunConfig& config);
+
+// Prints the table of operators; `json`: one object per line.
+absl::Status Operators(bool json);
 
 }  // namespace onward
 

@@ -28,5 +28,9 @@ absl::Status Predict(const RunConfig& config) { return End("predict", config); }
 absl::Status Inspect(const RunConfig& config) { return End("inspect", config); }
 absl::Status PlanCommand(const RunConfig& config) { return End("plan", config); }
 absl::Status Export(const RunConfig& config) { return End("export", config); }
+absl::Status Operators(bool json) {
+  std::printf("operators %d\n", json ? 1 : 0);
+  return absl::OkStatus();
+}
 
 }  // namespace onward

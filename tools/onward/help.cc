@@ -148,6 +148,7 @@ std::string Overview() {
     const std::string name(Name(command));
     absl::StrAppend(&out, "  ", name, std::string(10 - name.size(), ' '), Summary(command), "\n");
   }
+  out += "  operators lists the operators that run here, their kernels and gradients\n";
   return out +
          "\nA first run:\n"
          "  onward inspect model.onnx\n"
@@ -160,6 +161,19 @@ std::string Overview() {
          "be trained here, 4 data, 5 divergence, 6 a peer was lost, 7 no usable checkpoint,\n"
          "8 output could not be written, 42 preempted (saved; start it again), 130 interrupted\n"
          "(saved).\n";
+}
+
+std::string OperatorsHelp() {
+  std::string out =
+      "Usage: onward operators [--json]\n\n"
+      "Lists ONNX's operators and those of other domains that onward knows: the opsets that\n"
+      "defined each anew, its kernels on every device, where its gradient comes from, and the\n"
+      "reason where there is none.\n\n"
+      "Examples:\n"
+      "  onward operators | grep Attention\n"
+      "  onward operators --json\n\nOutput:\n";
+  AppendFlag("[no-]json", "", "One JSON object per line instead of text", &out);
+  return out;
 }
 
 std::string Help(Command command) {

@@ -14,6 +14,9 @@ std::string Overview();
 // What the command does, examples, then its flags by group. Lines of at most 100 columns.
 std::string Help(Command command);
 
+// The same of `onward operators`.
+std::string OperatorsHelp();
+
 // One line: "trains a model and writes the trained one".
 std::string Summary(Command command);
 

@@ -1,4 +1,4 @@
-// onward train | evaluate | predict | inspect | plan | export
+// onward train | evaluate | predict | inspect | plan | export | operators
 
 #include <signal.h>
 
@@ -19,6 +19,7 @@ namespace onward {
 namespace {
 
 absl::Status Run(const CommandLine& line) {
+  if (line.operators) return Operators(line.config.json);
   switch (line.command) {
     case Command::kTrain:
       return Train(line.config);
