@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/passes/autodiff.h"
 
 namespace onward {
 namespace {
@@ -157,6 +158,19 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::ThroughLowering(
     if (outputs[i].dtype != DataType::kUndefined) out[i] = std::move(results[next++]);
   }
   return out;
+}
+
+absl::StatusOr<std::vector<Value*>> Interpreter::Differentiate(Graph* graph,
+                                                               const OperatorSet& operators,
+                                                               Value* y,
+                                                               absl::Span<Value* const> xs) {
+  Builder b(graph, &operators);
+  // Held, so that y's own operator may be lowered.
+  const Expr held = b.Op("Identity", {b.Wrap(y)});
+  const Expr dy = b.Expand(b.Scalar(y->dtype(), 1), y->dims());
+  RETURN_IF_ERROR(b.status());
+  const GradientSeed seed = {held.value(), dy.value()};
+  return AppendGradients(graph, operators, absl::MakeConstSpan(&seed, 1), xs);
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(const Graph& graph,

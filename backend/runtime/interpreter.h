@@ -30,6 +30,9 @@ class Interpreter : public Evaluator {
                                                absl::Span<const Tensor* const> inputs,
                                                absl::Span<const TensorType> outputs) override;
 
+  absl::StatusOr<std::vector<Value*>> Differentiate(Graph* graph, const OperatorSet& operators,
+                                                    Value* y, absl::Span<Value* const> xs) override;
+
   // The values of all outputs of `graph`, then the next of every state, in order.
   // `feeds` are its inputs in order, `states` the current of its states.
   absl::StatusOr<std::vector<Tensor>> Run(const Graph& graph, absl::Span<const Tensor* const> feeds,

@@ -1,4 +1,5 @@
-// How the graph side computes constants without knowing kernels.
+// How the graph side computes constants without knowing kernels, and gradients without
+// knowing passes.
 #ifndef ONWARD_GRAPH_IR_EVALUATOR_H_
 #define ONWARD_GRAPH_IR_EVALUATOR_H_
 
@@ -12,6 +13,9 @@
 
 namespace onward {
 
+class Graph;
+struct Value;
+
 // Handed in by the backend, which computes with the reference kernels of the CPU.
 class Evaluator {
  public:
@@ -23,7 +27,19 @@ class Evaluator {
                                                        const Attributes& attributes,
                                                        absl::Span<const Tensor* const> inputs,
                                                        absl::Span<const TensorType> outputs) = 0;
+
+  // Appends to `graph` the gradients of the sum of y's elements with respect to xs, and
+  // returns them; null for those that y does not depend on. Default: Unimplemented.
+  virtual absl::StatusOr<std::vector<Value*>> Differentiate(Graph* graph,
+                                                            const OperatorSet& operators, Value* y,
+                                                            absl::Span<Value* const> xs);
 };
+
+inline absl::StatusOr<std::vector<Value*>> Evaluator::Differentiate(Graph*, const OperatorSet&,
+                                                                    Value*,
+                                                                    absl::Span<Value* const>) {
+  return absl::UnimplementedError("nothing here can differentiate");
+}
 
 }  // namespace onward
 

@@ -201,6 +201,7 @@ absl::Status GraphReader::Initializers(
 
 absl::Status GraphReader::Nodes(const onnx::GraphProto& proto) {
   CountReaders(proto, &readers_);
+  file_graph_ = &proto;
   int64_t ordinal = 0;
   next_ordinal_ = proto.node_size();
   for (const onnx::NodeProto& node : proto.node()) {
@@ -346,7 +347,10 @@ absl::Status GraphReader::Add(const onnx::NodeProto& node, int64_t ordinal) {
   const std::vector<std::string> names(node.output().begin(), node.output().end());
   Items outputs;
   const std::string domain = DomainOf(node);
-  const Handler handler = domain.empty() ? HandlerOf(node.op_type()) : nullptr;
+  Handler handler = domain.empty() ? HandlerOf(node.op_type()) : nullptr;
+  if (domain == "ai.onnx.preview.training" && node.op_type() == "Gradient") {
+    handler = &GraphReader::ReadGradient;
+  }
   const bool copies = domain.empty() && node.op_type() == "Identity" && inputs.size() == 1 &&
                       inputs[0]->kind != Item::Kind::kTensor;
   if (copies) {

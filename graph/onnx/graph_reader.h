@@ -143,6 +143,11 @@ class GraphReader {
   absl::StatusOr<ItemRef> Stack(const Items& entries, int64_t axis,
                                 const onnx::ValueInfoProto& like);
 
+  // ---- gradient_node.cc
+  absl::StatusOr<Items> ReadGradient(const onnx::NodeProto& node, const Items& inputs);
+  absl::Status ReadGraph(const Graph& graph, const onnx::NodeProto& origin,
+                         absl::flat_hash_map<const Value*, ItemRef>* ours);
+
   // ---- sequences.cc
   absl::StatusOr<Items> ReadSequenceEmpty(const onnx::NodeProto& node, const Items& inputs);
   absl::StatusOr<Items> ReadSequenceConstruct(const onnx::NodeProto& node, const Items& inputs);
@@ -171,6 +176,7 @@ class GraphReader {
   absl::flat_hash_map<std::string, int> readers_;  // of each name: nodes and outputs
   int64_t next_ordinal_ = 0;                       // of nodes in bodies
   ReadingBudget budget_;
+  const onnx::GraphProto* file_graph_ = nullptr;  // the main one, once its nodes are read
 };
 
 // What graph_reader's files share: the input of a node, checked.

@@ -3,9 +3,10 @@
 namespace onward {
 
 const std::vector<InputNote>& InputNotes() {
-  constexpr char kUntagged[] = "the schema does not say; the output moves with it";
-  constexpr char kMoves[] = "the schema says no, but the output moves with it";
-  constexpr char kSetting[] = "the output moves with it, but class weights are no parameters";
+  static constexpr char kUntagged[] = "the schema does not say; the output moves with it";
+  static constexpr char kMoves[] = "the schema says no, but the output moves with it";
+  static constexpr char kSetting[] =
+      "the output moves with it, but class weights are no parameters";
   static const auto* const notes = new std::vector<InputNote>{
       // Said to be differentiable, and not so.
       {"BatchNormalization", "input_mean", false, "a running statistic, which is not trained"},
@@ -80,13 +81,13 @@ bool IsDifferentiable(absl::string_view op, const FormalInput& input) {
 }
 
 const std::vector<AbsentOperator>& AbsentOperators() {
-  constexpr char kFlow[] =
+  static constexpr char kFlow[] =
       "taken apart when the model is read, where its course is known; its parts are "
       "differentiated";
-  constexpr char kSequence[] =
+  static constexpr char kSequence[] =
       "sequences and optionals are lists of values when the model is read, and are gone after it";
-  constexpr char kQuantized[] = "the arithmetic of quantised integers is not computed yet";
-  constexpr char kText[] = "text is not computed yet";
+  static constexpr char kQuantized[] = "the arithmetic of quantised integers is not computed yet";
+  static constexpr char kText[] = "text is not computed yet";
   static const auto* const absent = new std::vector<AbsentOperator>{
       {"BitCast", false, "bits are not taken for those of another type yet"},
       {"ConcatFromSequence", true, kSequence},
