@@ -83,7 +83,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::Import(int64_t samples,
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, model_->Build(operators_, &evaluator_, binding));
   if (!options_.restore_biases) return graph;
-  ASSIGN_OR_RETURN(std::vector<DroppedBias> biases, RestoreBiases(graph.get(), operators_));
+  ASSIGN_OR_RETURN(std::vector<DroppedBias> biases,
+                   RestoreBiases(*model_, graph.get(), operators_));
   if (restored != nullptr) *restored = std::move(biases);
   return graph;
 }

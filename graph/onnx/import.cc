@@ -194,6 +194,21 @@ void SetTensor(const Tensor& tensor, absl::string_view name, onnx::AttributeProt
   TensorToProto(tensor, "", a->mutable_t());
 }
 
+// Values that stay float32: the scales of Resize, which are never of another type, and
+// what they are made of.
+absl::flat_hash_set<std::string> Float32Values(const onnx::GraphProto& graph) {
+  absl::flat_hash_set<std::string> stay;
+  for (int n = graph.node_size() - 1; n >= 0; --n) {
+    const onnx::NodeProto& node = graph.node(n);
+    const bool whole = node.output_size() > 0 && stay.contains(node.output(0));
+    for (int i = 0; i < node.input_size(); ++i) {
+      if (whole || (i == 2 && node.op_type() == "Resize")) stay.insert(node.input(i));
+    }
+  }
+  stay.erase("");
+  return stay;
+}
+
 absl::Status WidenBody(onnx::GraphProto* body);
 
 // Data types that a node names: of a Cast, of a random operator, of its constants.
@@ -240,9 +255,10 @@ absl::Status OnnxModel::WidenToFloat64() {
   for (ModelInput& input : inputs_) {
     if (input.dtype == DataType::kFloat32) input.dtype = DataType::kFloat64;
   }
+  const absl::flat_hash_set<std::string> stay = Float32Values(canonical_->graph());
   // Large initializers are found by name, small ones in the proto.
   for (onnx::TensorProto& t : *canonical_->mutable_graph()->mutable_initializer()) {
-    if (t.data_type() != onnx::TensorProto::FLOAT) continue;
+    if (t.data_type() != onnx::TensorProto::FLOAT || stay.contains(t.name())) continue;
     const auto it = by_name_.find(t.name());
     if (it != by_name_.end()) {
       it->second = std::make_shared<const Tensor>(Widened(*it->second));
@@ -254,7 +270,8 @@ absl::Status OnnxModel::WidenToFloat64() {
     TensorToProto(Widened(tensor), name, &t);
   }
   for (onnx::NodeProto& node : *canonical_->mutable_graph()->mutable_node()) {
-    RETURN_IF_ERROR(WidenNode(&node));
+    const bool stays = node.output_size() > 0 && stay.contains(node.output(0));
+    if (!stays) RETURN_IF_ERROR(WidenNode(&node));
   }
   return absl::OkStatus();
 }
@@ -318,6 +335,20 @@ int64_t OnnxModel::FixedBatch(int64_t otherwise) const {
     if (!input.extents.empty() && input.extents[0].size != kDynamic) return input.extents[0].size;
   }
   return otherwise;
+}
+
+absl::flat_hash_map<std::string, std::string> OnnxModel::ModulesOfNodes() const {
+  absl::flat_hash_map<std::string, std::string> modules;
+  for (const onnx::NodeProto& node : original_->graph().node()) {
+    if (node.output_size() == 0) continue;
+    for (const auto& entry : node.metadata_props()) {
+      if (entry.key() != "pkg.torch.onnx.name_scopes") continue;
+      // From the outermost module inwards, then the node: ['', 'fc', 'linear']
+      const std::vector<absl::string_view> scopes = absl::StrSplit(entry.value(), "', '");
+      if (scopes.size() > 2) modules[node.output(0)] = std::string(scopes[scopes.size() - 2]);
+    }
+  }
+  return modules;
 }
 
 std::vector<std::string> OnnxModel::SignatureNames(absl::string_view kind) const {

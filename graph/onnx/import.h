@@ -114,6 +114,10 @@ class OnnxModel {
   std::vector<std::string> SignatureParameters() const { return SignatureNames("PARAMETER"); }
   std::vector<std::string> SignatureBuffers() const { return SignatureNames("BUFFER"); }
 
+  // The framework's module in which a node was computed, by the node's first output, where
+  // the exporter has written it down (PyTorch's newer one does): "encoder.layer.0.dense".
+  absl::flat_hash_map<std::string, std::string> ModulesOfNodes() const;
+
   // First output of a node, by the ordinal that Build gives it; empty for no such node.
   std::string NodeOutput(int64_t ordinal) const;
   // Nodes of the canonical form by operator id, in the order of their first use.

@@ -1,5 +1,8 @@
 #include "graph/passes/restore_biases.h"
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -57,14 +60,44 @@ absl::Status AddBias(Builder* b, Node* node, Value* bias) {
   return absl::OkStatus();
 }
 
+// What the exporter tells of the modules that nodes come from.
+class ModuleRecord {
+ public:
+  explicit ModuleRecord(const OnnxModel& model) : modules_(model.ModulesOfNodes()) {
+    absl::flat_hash_set<std::string> names;
+    for (const auto& [name, tensor] : model.initializers()) names.insert(name);
+    for (const std::string& parameter : model.SignatureParameters()) {
+      known_ = true;
+      const size_t dot = parameter.rfind('.');
+      const std::string own = dot == std::string::npos ? parameter : parameter.substr(dot + 1);
+      if (!absl::StrContains(own, "bias") || names.contains(parameter)) continue;
+      lost_.insert(dot == std::string::npos ? "" : parameter.substr(0, dot));
+    }
+  }
+
+  // May the node's module have had a bias that is not in the file? A convolution into which
+  // a BatchNormalization was folded counts as that.
+  bool MayHaveLostBias(const Node& node) const {
+    const auto it = modules_.find(node.output()->name);
+    return !known_ || it == modules_.end() || lost_.contains(it->second);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, std::string> modules_;
+  absl::flat_hash_set<std::string> lost_;  // modules with biases that are not in the file
+  bool known_ = false;
+};
+
 }  // namespace
 
-absl::StatusOr<std::vector<DroppedBias>> RestoreBiases(Graph* graph, const OperatorSet& operators) {
+absl::StatusOr<std::vector<DroppedBias>> RestoreBiases(const OnnxModel& model, Graph* graph,
+                                                       const OperatorSet& operators) {
   std::vector<DroppedBias> restored;
+  const ModuleRecord record(model);
   for (Node* node = graph->first(); node != nullptr;) {
     Node* next = node->next();
     const int64_t elements = BiasElements(*node);
-    if (elements > 0 && !HasItsShift(*node->output(0))) {
+    if (elements > 0 && !HasItsShift(*node->output(0)) && record.MayHaveLostBias(*node)) {
       const std::string place = node->name.empty() ? node->source : node->name;
       Value* bias = graph->AddConstant(
           std::make_shared<const Tensor>(Tensor::Full(node->input(1)->dtype(), {elements}, 0)),

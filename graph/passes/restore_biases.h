@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/operator.h"
+#include "graph/onnx/import.h"
 
 namespace onward {
 
@@ -21,9 +22,12 @@ struct DroppedBias {
 // Adds zeros as the bias of every Conv, ConvTranspose, Gemm and product with a matrix
 // of weights that has none: as the third input, or by an Add behind the product. Left
 // alone are nodes whose result goes into an Add with a constant (there is the bias), or
-// into a BatchNormalization alone (which takes the place of one). The result is the
-// same for every graph that is built from the file.
-absl::StatusOr<std::vector<DroppedBias>> RestoreBiases(Graph* graph, const OperatorSet& operators);
+// into a BatchNormalization alone (which takes the place of one), and those whose module
+// had no bias, or still has it in the file, where the exporter of `model` has written its
+// modules and parameters down. `graph` is built from `model`; the result is the same for
+// every graph that is.
+absl::StatusOr<std::vector<DroppedBias>> RestoreBiases(const OnnxModel& model, Graph* graph,
+                                                       const OperatorSet& operators);
 
 }  // namespace onward
 

@@ -160,6 +160,11 @@ case("a float64 model with single constants",
      "v = ReduceMean <axes = [-1]> (q) e = Add (v, eps) s = Sqrt (e) y = Div (d, s) }}",
      {"w": (4,)}, lambda p, x: F.layer_norm(x * p["w"], (4,), None, None, 0.125), opset=13,
      labels=(4,))
+case("an image twice as large, whose scales are always float32",
+     "(float[N, 2, 3, 3] x) => (float[N, 2, 6, 6] y) <{w}, float[4] by = {{1.0, 1.0, 2.0, 2.0}}> "
+     "{{ a = Mul (x, w) y = Resize <mode = \"linear\"> (a, , by) }}", {"w": (2, 1, 3)},
+     lambda p, x: F.interpolate(x * p["w"], scale_factor=2, mode="bilinear", align_corners=False),
+     x=(2, 3, 3), labels=(2, 6, 6))
 case("an exponent of another type", "(float[N, 4] x) => (float[N, 4] y) <{w}, int64 two = {{2}}> "
      "{{ a = Mul (x, w) y = Pow (a, two) }}", {"w": (4,)}, lambda p, x: (x * p["w"]) ** 2, opset=15,
      labels=(4,))

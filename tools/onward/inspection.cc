@@ -71,8 +71,7 @@ class Examiner {
     }
     // The project's own exporter leaves nothing out.
     if (absl::StrContains(model_.producer(), "keras_export")) return;
-    const bool whole = !model_.SignatureParameters().empty() && LostParameters().empty();
-    if (counts["Conv"] > 0 && counts["BatchNormalization"] == 0 && !whole) {
+    if (counts["Conv"] > 0 && counts["BatchNormalization"] == 0 && MayHaveHadStatistics()) {
       found_.remarks.push_back(
           "convolutions without BatchNormalization: if the model had it, the exporter folded it "
           "(export from PyTorch with optimize=False, from Keras with tools/keras_export.py)");
@@ -81,6 +80,17 @@ class Examiner {
       found_.remarks.push_back(
           "no Dropout: if the model had it, the exporter dropped it (export in training mode)");
     }
+  }
+
+  // Not where the exporter has written the model's buffers down and none is one of them, or
+  // all parameters are there.
+  bool MayHaveHadStatistics() const {
+    if (model_.SignatureParameters().empty()) return true;
+    const std::vector<std::string> buffers = model_.SignatureBuffers();
+    return !LostParameters().empty() &&
+           std::any_of(buffers.begin(), buffers.end(), [](const std::string& name) {
+             return absl::EndsWith(name, "running_mean");
+           });
   }
 
   void LookAtBatch() {
@@ -138,7 +148,7 @@ class Examiner {
   // Adds those that are missing.
   absl::Status LookAtBiases(Graph* graph) {
     ASSIGN_OR_RETURN(const std::vector<DroppedBias> biases,
-                     RestoreBiases(graph, StandardOperators()));
+                     RestoreBiases(model_, graph, StandardOperators()));
     if (biases.empty()) return absl::OkStatus();
     std::vector<std::string> names;
     for (const DroppedBias& bias : biases) names.push_back(bias.name);

@@ -116,25 +116,59 @@ std::string Field(const std::string& tag, const std::string& bytes) {
   return tag + std::string(1, static_cast<char>(bytes.size())) + bytes;
 }
 
-// With all parameters that the exporter says there were, nothing can have been folded.
+// More of a model's graph (7): messages that follow one another are one.
+std::string MoreOfGraph(const std::string& fields) { return Field("\x3a", fields); }
+
+// What PyTorch's exporter writes of the model as it was (16).
+std::string Signature(const std::string& lines) {
+  const std::string entry =
+      Field("\x0a", "pkg.torch.export.ExportedProgram.graph_signature") + Field("\x12", lines);
+  return MoreOfGraph(Field("\x82\x01", entry));
+}
+
+std::vector<std::string> RemarksOf(const std::string& bytes) {
+  auto model = OnnxModel::FromBytes(bytes, "test");
+  EXPECT_TRUE(model.ok()) << model.status();
+  return Examine(**model, {}, false)->remarks;
+}
+
+// With all parameters that the exporter says there were, or no running statistics among the
+// buffers, nothing can have been folded.
 TEST(Inspection, AWholeFileIsNotSuspected) {
-  const auto look = [](const std::string& parameter) {
+  const auto look = [](const std::string& lines) {
     const auto bytes = ModelFromText(
         "<ir_version: 10, opset_import: [\"\" : 21]> g (float[N, 2, 4] x) => (float[N, 2, 4] y) "
         "<float[2, 2, 1] w = {1, 2, 3, 4}> { y = Conv (x, w) }");
     EXPECT_TRUE(bytes.ok()) << bytes.status();
-    // Messages that follow one another are one: more of the model's graph (7), with an
-    // entry of metadata (16).
-    const std::string entry = Field("\x0a", "pkg.torch.export.ExportedProgram.graph_signature") +
-                              Field("\x12", "p: PARAMETER target='" + parameter + "'\n");
-    auto model = OnnxModel::FromBytes(*bytes + Field("\x3a", Field("\x82\x01", entry)), "test");
-    EXPECT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ((*model)->SignatureParameters(), std::vector<std::string>{parameter});
-    return Examine(**model, {}, false)->remarks;
+    return RemarksOf(lines.empty() ? *bytes : *bytes + Signature(lines));
   };
   const auto folded = ::testing::Contains(HasSubstr("without BatchNormalization"));
-  EXPECT_THAT(look("w"), ::testing::Not(folded));
-  EXPECT_THAT(look("conv.weight"), folded);
+  const std::string statistics = "b: BUFFER target='n.running_mean'\n";
+  EXPECT_THAT(look(""), folded);
+  EXPECT_THAT(look("p: PARAMETER target='w'\n"), ::testing::Not(folded));
+  EXPECT_THAT(look("p: PARAMETER target='v'\n"), ::testing::Not(folded));
+  EXPECT_THAT(look("p: PARAMETER target='v'\n" + statistics), folded);
+}
+
+// The exporter says which module a product is of, and whether that had a bias.
+TEST(Inspection, ABiasIsMissedWhereTheModelHadOne) {
+  const auto look = [](const std::string& parameter) {
+    const auto bytes = ModelFromText(
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float[N, 2] x) => (float[N, 2] y) "
+        "<float[2, 2] w = {1, 2, 3, 4}> { h = Relu (x) }");
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    const std::string scopes =
+        Field("\x0a", "pkg.torch.onnx.name_scopes") + Field("\x12", "['', 'net.fc', 'linear']");
+    const std::string product = Field("\x0a", "h") + Field("\x0a", "w") + Field("\x12", "y") +
+                                Field("\x22", "MatMul") + Field("\x4a", scopes);
+    return RemarksOf(*bytes + MoreOfGraph(Field("\x0a", product)) +
+                     Signature("p: PARAMETER target='" + parameter + "'\n"));
+  };
+  const auto missed = ::testing::Contains(HasSubstr("1 layer has no bias"));
+  EXPECT_THAT(look("net.fc.bias"), missed);
+  EXPECT_THAT(look("net.fc.in_proj_bias"), missed);
+  EXPECT_THAT(look("net.fc.weight"), ::testing::Not(missed));
+  EXPECT_THAT(look("net.fc.norm.bias"), ::testing::Not(missed));
 }
 
 TEST(Inspection, EqualAndTransposedInitializersAreTold) {
