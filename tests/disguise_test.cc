@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backend/runtime/interpreter.h"
+#include "graph/onnx/text.h"
+#include "graph/ops/operators.h"
 #include "tests/reference_run.h"
 
 namespace onward {
@@ -84,6 +87,43 @@ std::string TestName(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
+}
+
+// Bodies read values of the graph around them, under their new names too.
+TEST(Disguise, BodiesReadWhatIsRenamed) {
+  const auto bytes = ModelFromText(
+      "<ir_version: 10, opset_import: [\"\" : 21]> g (float[3] x, bool which) => (float[3] y)"
+      "<float[3] w = {2, 3, 4}, int64 times = {3}> { a = Neg (x)"
+      "  b = If (which) <then_branch = t () => (float[3] p) { p = Mul (a, w) },"
+      "                  else_branch = e () => (float[3] q) { q = Add (a, w) }>"
+      "  y = Loop <body = l (int64 i, bool go, float[3] v) => (bool on, float[3] u) {"
+      "    on = Identity (go)"
+      "    s = If (which) <then_branch = t2 () => (float[3] r) { r = Mul (v, a) },"
+      "                    else_branch = e2 () => (float[3] r2) { r2 = Sub (v, w) }>"
+      "    u = Add (s, b) }> (times, which, b) }");
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto model = OnnxModel::FromBytes(*bytes, "bodies.onnx");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<ModelValue> inputs = {
+      {ModelValue::Kind::kTensor,
+       std::make_shared<const Tensor>(Tensor::Of<float>({3}, {1.0f, 2.0f, 0.5f})),
+       {}},
+      {ModelValue::Kind::kTensor, std::make_shared<const Tensor>(Tensor::Scalar<bool>(true)), {}}};
+  Interpreter interpreter(&StandardOperators(), &CpuKernels());
+  const auto expected = (*model)->Evaluate(StandardOperators(), &interpreter, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const Trap& trap : Traps()) {
+    SCOPED_TRACE(absl::StrCat(trap.name, " by seed ", trap.options.seed));
+    const auto disguised = Disguise(**model, trap.options);
+    ASSERT_TRUE(disguised.ok()) << disguised.status();
+    const auto other = OnnxModel::FromBytes(disguised->bytes, "disguised.onnx");
+    ASSERT_TRUE(other.ok()) << other.status();
+    const auto result = (*other)->Evaluate(StandardOperators(), &interpreter, inputs);
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ((*result)[0].tensor->At(i), (*expected)[0].tensor->At(i)) << i;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DisguiseTest, testing::ValuesIn(kModels), TestName);

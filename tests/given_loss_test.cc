@@ -256,7 +256,7 @@ TEST(LossInTheModel, AMeanIsSplitToo) {
 
 // Exporters turn results to the order that their users know: a Sigmoid or Softmax is
 // recognised behind what only moves it.
-TEST(BuiltInLoss, TheEndIsSeenBehindTransposesAndReshapes) {
+TEST(BuiltInLoss, TheEndIsSeenBehindTransposesReshapesAndCasts) {
   const char* kPlaced = "one = Constant<value_ints = [1]>() u = Unsqueeze(y, one) ";
   const std::vector<std::tuple<LossRequest::Kind, std::string, std::string>> cases = {
       {LossRequest::Kind::kBinaryCrossEntropy, "p = Sigmoid(y)",
@@ -264,7 +264,11 @@ TEST(BuiltInLoss, TheEndIsSeenBehindTransposesAndReshapes) {
       {LossRequest::Kind::kCrossEntropy, "p = Softmax(y)",
        "t = Transpose<perm = [0, 2, 1]>(u) s = Softmax<axis = 1>(t) p = Flatten(s)"},
       {LossRequest::Kind::kCrossEntropy, "p = Softmax(y)",
-       "s = Softmax<axis = -1>(u) t = Transpose<perm = [1, 0, 2]>(s) p = Squeeze(t)"}};
+       "s = Softmax<axis = -1>(u) t = Transpose<perm = [1, 0, 2]>(s) p = Squeeze(t)"},
+      {LossRequest::Kind::kBinaryCrossEntropy, "p = Sigmoid(y)",
+       "s = Sigmoid(y) t = Cast<to = 11>(s) p = Cast<to = 1>(t)"},
+      {LossRequest::Kind::kCrossEntropy, "p = Softmax(y)",
+       "s = Softmax(y) t = Cast<to = 11>(s) p = Identity(t)"}};
   for (const auto& [kind, plain, moved] : cases) {
     const auto expected = Net("", "float[N, 3] p", plain);
     const auto net = Net("", "float[N, 3] p", kPlaced + moved);

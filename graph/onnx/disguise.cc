@@ -83,6 +83,35 @@ class Tailor {
     return some;
   }
 
+  // Calls `f` with every name that the bodies of a node take from outside them.
+  template <typename F>
+  static void Captured(onnx::NodeProto* node, const absl::flat_hash_set<std::string>& inner, F f) {
+    for (auto& attribute : *node->mutable_attribute()) {
+      if (!attribute.has_g()) continue;
+      onnx::GraphProto* body = attribute.mutable_g();
+      absl::flat_hash_set<std::string> own = inner;
+      for (const auto& info : body->input()) own.insert(info.name());
+      for (const auto& tensor : body->initializer()) own.insert(tensor.name());
+      for (const auto& made : body->node()) own.insert(made.output().begin(), made.output().end());
+      for (auto& reader : *body->mutable_node()) {
+        for (auto& name : *reader.mutable_input()) {
+          if (!name.empty() && !own.contains(name)) f(&name);
+        }
+        Captured(&reader, own, f);
+      }
+      for (auto& info : *body->mutable_output()) {
+        if (!own.contains(info.name())) f(info.mutable_name());
+      }
+    }
+  }
+
+  static std::vector<std::string> ReadBy(const onnx::NodeProto& node) {
+    std::vector<std::string> names(node.input().begin(), node.input().end());
+    onnx::NodeProto copy = node;
+    Captured(&copy, {}, [&names](const std::string* name) { names.push_back(*name); });
+    return names;
+  }
+
   // Adds nodes that read a value and gives the value that they make; empty: none.
   using Step = std::string (Tailor::*)(const std::string& from);
 
@@ -96,6 +125,9 @@ class Tailor {
         for (auto& name : *graph_.mutable_node(n)->mutable_input()) {
           if (name == from) name = to;
         }
+        Captured(graph_.mutable_node(n), {}, [&](std::string* name) {
+          if (*name == from) *name = to;
+        });
       }
     }
     Sort([](size_t) { return size_t{0}; });
@@ -158,7 +190,7 @@ class Tailor {
     std::vector<std::vector<int>> readers(n);
     for (int i = 0; i < n; ++i) {
       absl::flat_hash_set<int> from;
-      for (const auto& name : graph_.node(i).input()) {
+      for (const auto& name : ReadBy(graph_.node(i))) {
         const auto it = maker.find(name);
         if (it != maker.end() && from.insert(it->second).second) readers[it->second].push_back(i);
       }
@@ -224,6 +256,7 @@ class Tailor {
     for (auto& node : *graph_.mutable_node()) {
       for (auto& name : *node.mutable_input()) name = NewName(name);
       for (auto& name : *node.mutable_output()) name = NewName(name);
+      Captured(&node, {}, [this](std::string* name) { *name = NewName(*name); });
       node.set_name(absl::StrCat("node ", ++added_));
     }
     for (auto* list : {graph_.mutable_input(), graph_.mutable_output()}) {

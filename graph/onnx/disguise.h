@@ -11,7 +11,8 @@
 
 namespace onward {
 
-// What is done to a model. The nodes of its main graph only; functions stay.
+// What is done to a model. Nodes of its main graph, and what
+// bodies read of it; bodies and functions stay.
 struct DisguiseOptions {
   uint64_t seed = 1;
   bool rename = false;   // every value, input, output, node and symbol; some to Onward's own names

@@ -35,7 +35,8 @@ absl::StatusOr<Value*> FindPrediction(const Graph& graph, const std::string& nam
   return value;
 }
 
-// What makes a value, and the nodes behind it that only move its elements, last first.
+// What makes a value, and the nodes behind it that only move its elements, or convert them
+// to another floating type, last first.
 struct Ending {
   const Node* maker = nullptr;  // null: none
   std::vector<const Node*> movers;
@@ -46,7 +47,9 @@ Ending EndingOf(const Value* value) {
   ending.maker = value->producer;
   while (ending.maker != nullptr) {
     const std::string id = ending.maker->op().id();
-    const bool moves = id == "Identity" || id == "Transpose" || id == "Reshape" ||
+    const bool converts = id == "Cast" && IsFloating(ending.maker->output()->dtype()) &&
+                          IsFloating(ending.maker->input(0)->dtype());
+    const bool moves = converts || id == "Identity" || id == "Transpose" || id == "Reshape" ||
                        id == "Flatten" || id == "Squeeze" || id == "Unsqueeze";
     if (!moves || ending.maker->input(0)->producer == nullptr) break;
     ending.movers.push_back(ending.maker);
@@ -60,7 +63,7 @@ Ending EndingOf(const Value* value) {
 int AxisBefore(const Node& mover, int axis) {
   const Dims& before = mover.input(0)->dims();
   const Dims& after = mover.output()->dims();
-  if (mover.op().name == "Identity") return axis;
+  if (mover.op().name == "Identity" || mover.op().name == "Cast") return axis;
   if (mover.op().name == "Transpose") {
     const std::vector<int64_t> permutation = mover.attributes.Ints("perm", {});
     return permutation.empty() ? static_cast<int>(after.size()) - 1 - axis
