@@ -1,5 +1,6 @@
 #include "backend/inference/model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "graph/passes/fuse_elementwise.h"
 #include "graph/passes/fuse_products.h"
 #include "graph/passes/simplify.h"
+#include "graph/plan/legalize.h"
 #include "graph/plan/planner.h"
 #include "kernels/kernel.h"
 #include "strategy/strategy.h"
@@ -53,6 +55,7 @@ absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePla
     const std::vector<ModelValue>& inputs) const {
   const OperatorList& operators = StandardOperators();
   Interpreter evaluator(&operators, &CpuKernels());
+  const TableOracle oracle(&CpuKernels());
   Binding binding;
   for (size_t i = 0; i < inputs.size(); ++i) {
     binding.inputs[model_->inputs()[i].name] = inputs[i].tensor->dims();
@@ -60,6 +63,9 @@ absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePla
   const auto step = [&](int64_t) -> absl::StatusOr<std::unique_ptr<Graph>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, model_->Build(operators, &evaluator, binding));
     RETURN_IF_ERROR(Simplify(graph.get(), operators, &evaluator));
+    ASSIGN_OR_RETURN(const bool lowered,
+                     Legalize(graph.get(), operators, oracle, Device{}, std::max(1, threads_)));
+    if (lowered) RETURN_IF_ERROR(Simplify(graph.get(), operators, &evaluator));
     RETURN_IF_ERROR(FuseProducts(graph.get(), operators).status());
     RETURN_IF_ERROR(FuseElementwise(graph.get(), operators).status());
     return graph;
@@ -68,7 +74,6 @@ absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePla
   placement.devices = {Device{}};
   placement.threads = threads_;
   ASSIGN_OR_RETURN(const ReplicatedStep placed, Place(step, 1, placement));
-  const TableOracle oracle(&CpuKernels());
   StateLayouts layouts;
   ASSIGN_OR_RETURN(Plan plan, MakePlan(placed, oracle, &layouts));
   auto planned = std::make_unique<Planned>();

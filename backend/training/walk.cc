@@ -16,6 +16,7 @@
 #include "graph/passes/sample_axis.h"
 #include "graph/passes/simplify.h"
 #include "graph/passes/training_mode.h"
+#include "graph/plan/legalize.h"
 
 namespace onward {
 namespace {
@@ -218,6 +219,11 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::PredictionStep(int64_t samples) {
 absl::Status Walk::Optimize(Graph* graph) {
   RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
   RETURN_IF_ERROR(Observe("simplified", *graph));
+  const Device device =
+      options_.placement.devices.empty() ? Device{} : options_.placement.devices[0];
+  ASSIGN_OR_RETURN(const bool lowered, Legalize(graph, operators_, oracle_, device,
+                                                std::max(1, options_.placement.threads)));
+  if (lowered) RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
   RETURN_IF_ERROR(FuseProducts(graph, operators_).status());
   RETURN_IF_ERROR(FuseElementwise(graph, operators_).status());
   RETURN_IF_ERROR(Observe("fused", *graph));

@@ -107,6 +107,20 @@ TEST(CommandLine, PathsMayHoldEquals) {
   EXPECT_EQ(line->config.output, "p.npy");
 }
 
+TEST(CommandLine, OperatorsHasNoModel) {
+  auto line = Parse("operators --json");
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_TRUE(line->operators);
+  EXPECT_TRUE(line->config.json);
+  EXPECT_EQ(line->text, "");
+  line = Parse("operators --help");
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->text, HasSubstr("onward operators [--json]"));
+  line = Parse("help operators");
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->text, HasSubstr("onward operators [--json]"));
+}
+
 TEST(CommandLine, WhatIsMisspeltComesWithTheNearest) {
   struct Row {
     const char* line;
@@ -116,6 +130,8 @@ TEST(CommandLine, WhatIsMisspeltComesWithTheNearest) {
            {"", "which command?"},
            {"trian m.onnx", "did you mean train?"},
            {"zzzzz m.onnx", "there are train, evaluate"},
+           {"operator m.onnx", "did you mean operators?"},
+           {"operators m.onnx", "unexpected argument 'm.onnx'"},
            {"--epochs 5 train", "the command comes first"},
            {"train m.onnx --lerning-rate 1e-3", "--lerning-rate; did you mean --learning-rate?"},
            {"train m.onnx --lr=1e-3", "unknown flag --lr; did you mean --learning-rate?"},

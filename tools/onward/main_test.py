@@ -30,6 +30,10 @@ class Main(unittest.TestCase):
             self.assertEqual(done.stdout.decode(), arguments[0] + " m.onnx\n")
             self.assertEqual(done.stderr, b"")
 
+    def test_operators_is_called_without_a_model(self):
+        self.assertEqual(onward("operators").stdout, b"operators 0\n")
+        self.assertEqual(onward("operators", "--json").stdout, b"operators 1\n")
+
     def test_a_status_becomes_its_exit_code_and_one_line(self):
         for code in (1, 2, 3, 4, 5, 6, 7, 8, 42, 130):
             done = onward(*TRAIN, "--seed", str(code))
