@@ -307,6 +307,12 @@ void KnowFromExporter(const OnnxModel& model, ParameterOptions* options) {
   const bool pytorch = absl::StartsWith(model.producer(), "pytorch");
   const bool keras_export = absl::StrContains(model.producer(), "keras_export");
   options->may_merge = !keras_export && !(pytorch && whole);
+  // Another tool gave the initializers other names: those of the record say nothing.
+  const bool any = std::any_of(had.begin(), had.end(),
+                               [&](const std::string& name) { return names.contains(name); });
+  if (any) return;
+  options->known_parameters.clear();
+  options->known_buffers.clear();
 }
 
 absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,

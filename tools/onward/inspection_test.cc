@@ -150,6 +150,24 @@ TEST(Inspection, AWholeFileIsNotSuspected) {
   EXPECT_THAT(look("p: PARAMETER target='v'\n" + statistics), folded);
 }
 
+// Ones and zeros are no parameters where the exporter names others, unless none of the names
+// is in the file: another tool has changed them.
+TEST(Inspection, NamesOfAnotherToolMakeTheRecordMeanNothing) {
+  const auto look = [](const std::string& parameter) {
+    const auto bytes = ModelFromText(
+        "<ir_version: 10, opset_import: [\"\" : 21]> g (float[N, 2] x) => (float[N, 2] y) "
+        "<float[2, 2] w = {1, 2, 3, 4}, float[2] one = {1, 1}, float[2] zero = {0, 0}> {"
+        "  h = MatMul (x, w) y = LayerNormalization (h, one, zero) }");
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    auto model = OnnxModel::FromBytes(
+        *bytes + Signature("p: PARAMETER target='" + parameter + "'\n"), "test");
+    EXPECT_TRUE(model.ok()) << model.status();
+    return NamesOf(Examine(**model, {}, false)->parameters);
+  };
+  EXPECT_THAT(look("w"), ElementsAre("w"));
+  EXPECT_THAT(look("fc.weight"), ::testing::UnorderedElementsAre("w", "one", "zero"));
+}
+
 // The exporter says which module a product is of, and whether that had a bias.
 TEST(Inspection, ABiasIsMissedWhereTheModelHadOne) {
   const auto look = [](const std::string& parameter) {
