@@ -27,6 +27,7 @@ const KernelTable& CpuKernels() {
     AddReduceKernels(*rows);
     AddCopyKernels(*rows);
     AddElementwiseReference(*rows);
+    AddCastReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);
     AddIndexReference(*rows);

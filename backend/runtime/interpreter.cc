@@ -1,5 +1,6 @@
 #include "backend/runtime/interpreter.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -38,6 +39,21 @@ class GuardedBuffer {
   int guard_;
   char* memory_;
 };
+
+// Unimplemented where an integer is another number in the wider type.
+absl::Status CheckKept(const Tensor& from, const Tensor& wide) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  for (int64_t i = 0; i < from.elements(); ++i) {
+    const bool kept = wide.dtype() == DataType::kInt64
+                          ? from.dtype() != DataType::kUint64 || wide.IntAt(i) >= 0
+                          : wide.dtype() != DataType::kFloat64 || std::fabs(wide.At(i)) < kExact;
+    if (!kept) {
+      return absl::UnimplementedError(
+          absl::StrCat("a kernel for ", std::string(Name(from.dtype())), " over 2^53"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -120,10 +136,10 @@ absl::StatusOr<std::vector<Tensor>> RunKernel(const Kernel& kernel, const Attrib
   return results;
 }
 
-absl::StatusOr<std::vector<Tensor>> Interpreter::Evaluate(const Operator& op,
-                                                          const Attributes& attributes,
-                                                          absl::Span<const Tensor* const> inputs,
-                                                          absl::Span<const TensorType> outputs) {
+absl::StatusOr<std::vector<Tensor>> Interpreter::ByKernels(const Operator& op,
+                                                           const Attributes& attributes,
+                                                           absl::Span<const Tensor* const> inputs,
+                                                           absl::Span<const TensorType> outputs) {
   absl::Status reason = absl::UnimplementedError(absl::StrCat("no kernel for ", op.id()));
   for (const Kernel& kernel : *kernels_) {
     if (kernel.op != op.id()) continue;
@@ -132,8 +148,71 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::Evaluate(const Operator& op,
     if (results.ok() || !absl::IsUnimplemented(results.status())) return results;
     reason = results.status();
   }
-  if (op.lower) return ThroughLowering(op, attributes, inputs, outputs);
   return reason;
+}
+
+absl::StatusOr<std::vector<Tensor>> Interpreter::Evaluate(const Operator& op,
+                                                          const Attributes& attributes,
+                                                          absl::Span<const Tensor* const> inputs,
+                                                          absl::Span<const TensorType> outputs) {
+  absl::StatusOr<std::vector<Tensor>> results = ByKernels(op, attributes, inputs, outputs);
+  const auto settled = [&] { return results.ok() || !absl::IsUnimplemented(results.status()); };
+  if (settled()) return results;
+  const absl::Status reason = results.status();
+  std::vector<DataType> in, out;
+  for (const Tensor* t : inputs) in.push_back(t == nullptr ? DataType::kUndefined : t->dtype());
+  for (const TensorType& t : outputs) out.push_back(t.dtype);
+  const Widening halves = WidenHalves(attributes, in, out);
+  if (!halves.inputs.empty() || !halves.outputs.empty()) {
+    return Widened(halves, op, attributes, inputs, outputs);
+  }
+  if (op.lower) return ThroughLowering(op, attributes, inputs, outputs);
+  for (DataType wide : {DataType::kInt64, DataType::kFloat64}) {
+    const Widening widening = WidenIntegers(op, attributes, wide, in, out);
+    if (widening.inputs.empty()) continue;
+    results = Widened(widening, op, attributes, inputs, outputs);
+    if (settled()) return results;
+  }
+  return reason;
+}
+
+absl::StatusOr<Tensor> Interpreter::Converted(const Tensor& from, DataType to) {
+  const Attributes attributes({{"to", static_cast<int64_t>(to)}});
+  const Operator* cast = operators_->Find("", "Cast");
+  ONWARD_CHECK(cast != nullptr);
+  const TensorType type{to, from.dims(), {}};
+  ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                   ByKernels(*cast, attributes, {&from}, absl::MakeConstSpan(&type, 1)));
+  return std::move(results[0]);
+}
+
+absl::StatusOr<std::vector<Tensor>> Interpreter::Widened(const Widening& widening,
+                                                         const Operator& op,
+                                                         const Attributes& attributes,
+                                                         absl::Span<const Tensor* const> inputs,
+                                                         absl::Span<const TensorType> outputs) {
+  std::vector<std::unique_ptr<Tensor>> wide;
+  std::vector<const Tensor*> wide_inputs(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (widening.inputs[i] == DataType::kUndefined || inputs[i] == nullptr) continue;
+    ASSIGN_OR_RETURN(Tensor converted, Converted(*inputs[i], widening.inputs[i]));
+    RETURN_IF_ERROR(CheckKept(*inputs[i], converted));
+    wide.push_back(std::make_unique<Tensor>(std::move(converted)));
+    wide_inputs[i] = wide.back().get();
+  }
+  std::vector<TensorType> wide_outputs(outputs.begin(), outputs.end());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (widening.outputs[i] != DataType::kUndefined) wide_outputs[i].dtype = widening.outputs[i];
+  }
+  ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                   Evaluate(op, attributes, wide_inputs, wide_outputs));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].dtype == DataType::kUndefined || results[i].dtype() == outputs[i].dtype) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(results[i], Converted(results[i], outputs[i].dtype));
+  }
+  return results;
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::ThroughLowering(

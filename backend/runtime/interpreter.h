@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "graph/ir/evaluator.h"
 #include "graph/ir/graph.h"
+#include "graph/ops/widening.h"
 #include "kernels/kernel.h"
 
 namespace onward {
@@ -18,7 +19,9 @@ namespace onward {
 enum class KernelRows { kReference, kBest };
 
 // Computes single operators on the calling thread. An operator without a kernel is
-// computed through its lowering.
+// computed through its lowering; one without a kernel for its types in wider ones, and
+// rounded once: float16 and bfloat16 in float32, integers in int64 or, where those have
+// no kernel either and all numbers are exact there, in float64.
 class Interpreter : public Evaluator {
  public:
   // Both must outlive it.
@@ -39,6 +42,14 @@ class Interpreter : public Evaluator {
                                           absl::Span<const Tensor* const> states = {});
 
  private:
+  absl::StatusOr<std::vector<Tensor>> ByKernels(const Operator& op, const Attributes& attributes,
+                                                absl::Span<const Tensor* const> inputs,
+                                                absl::Span<const TensorType> outputs);
+  absl::StatusOr<std::vector<Tensor>> Widened(const Widening& widening, const Operator& op,
+                                              const Attributes& attributes,
+                                              absl::Span<const Tensor* const> inputs,
+                                              absl::Span<const TensorType> outputs);
+  absl::StatusOr<Tensor> Converted(const Tensor& from, DataType to);
   absl::StatusOr<std::vector<Tensor>> ThroughLowering(const Operator& op,
                                                       const Attributes& attributes,
                                                       absl::Span<const Tensor* const> inputs,

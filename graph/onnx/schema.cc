@@ -242,6 +242,15 @@ std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view 
   return out;
 }
 
+TypeVariables OnnxTypeVariables(absl::string_view domain, absl::string_view name) {
+  TypeVariables out;
+  const onnx::OpSchema* schema = FindSchema(domain, name);
+  if (schema == nullptr) return out;
+  for (const auto& formal : schema->inputs()) out.inputs.push_back(formal.GetTypeStr());
+  for (const auto& formal : schema->outputs()) out.outputs.push_back(formal.GetTypeStr());
+  return out;
+}
+
 std::vector<int> OnnxVersions(absl::string_view domain, absl::string_view name) {
   static const auto* schemas =
       new std::vector<onnx::OpSchema>(onnx::OpSchemaRegistry::get_all_schemas_with_history());

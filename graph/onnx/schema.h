@@ -36,6 +36,13 @@ struct FormalInput {
 };
 std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view name);
 
+// The schema's names for the types of its formal inputs and outputs ("T1", or one type's
+// own: "tensor(int64)"): equal where the types are to be equal.
+struct TypeVariables {
+  std::vector<std::string> inputs, outputs;
+};
+TypeVariables OnnxTypeVariables(absl::string_view domain, absl::string_view name);
+
 // Names of all operators of a domain in the canonical opset, sorted; deprecated
 // ones left out.
 std::vector<std::string> OnnxOperators(absl::string_view domain);

@@ -264,7 +264,7 @@ void AddChoice(OperatorFamily& list) {
           .Gradient(ClipGradient));
 }
 
-void AddIdentityAndCasts(OperatorFamily& list) {
+void AddIdentity(OperatorFamily& list) {
   // y = x
   list.push_back(Operator("", "Identity")
                      .Elementwise()
@@ -274,40 +274,6 @@ void AddIdentityAndCasts(OperatorFamily& list) {
                        g.dx(0, g.dy());
                        return absl::OkStatus();
                      }));
-
-  // y = x in another type;  dx = dy in x's type (no gradient leaves an integer)
-  list.push_back(
-      Operator("", "Cast")
-          .Elementwise()
-          .Example("g (float[2, 3] x) => (double[2, 3] y) { y = Cast<to = 11>(x) }")
-          .Example("g (double[2, 3] x) => (float[2, 3] z, double[2, 3] y) "
-                   "{ z = Cast<to = 1>(x) y = Cast<to = 11>(x) }")
-          .Example("g (float[9] large_x) => (int64[9] y) { y = Cast<to = 7>(large_x) }")
-          .Example("g (float[9] large_x) => (int32[9] y) { y = Cast<to = 6>(large_x) }")
-          .Example("g (float[9] large_x) => (uint8[9] y) { p = Abs(large_x) y = Cast<to = 2>(p) }")
-          .Example("g (float[3] x) => (bool[3] y) { y = Cast<to = 9>(x) }")
-          .Example("g (int64[5] signed_x) => (float[5] y) { y = Cast<to = 1>(signed_x) }")
-          .Example("g (bool[5] x) => (float[5] y) { y = Cast<to = 1>(x) }")
-          .Example("g (int64[5] signed_x) => (bool[5] y) { y = Cast<to = 9>(signed_x) }")
-          .Gradient([](GradientContext& g) {
-            g.dx(0, g.b().Cast(g.dy(), g.x().dtype()));
-            return absl::OkStatus();
-          }));
-
-  // y = x in the type of the second input
-  list.push_back(
-      Operator("", "CastLike")
-          .Elementwise()
-          // The second input lends its type only.
-          .Samples([](const Node&, absl::Span<const SampleAxis> inputs, int) { return inputs[0]; })
-          .Example("g (float[2, 3] x, double[1] t) => (double[2, 3] y) { y = CastLike(x, t) }")
-          .Example("g (int64[3] x, float[1] t) => (float[3] y) { y = CastLike(x, t) }")
-          .AlwaysLower([](LowerContext& l) {
-            Expr x = l.x(0);
-            l.y(0, x.dtype() == l.x(1).dtype() ? l.b().Op("Identity", {x})
-                                               : l.b().Cast(x, l.x(1).dtype()));
-            return absl::OkStatus();
-          }));
 }
 
 // A comparison of numbers. Its result is a truth value.
@@ -412,7 +378,7 @@ void AddElementwiseOperators(OperatorFamily& list) {
   AddSums(list);
   AddPowAndExtremes(list);
   AddChoice(list);
-  AddIdentityAndCasts(list);
+  AddIdentity(list);
   AddComparisonAndLogic(list);
 }
 

@@ -9,6 +9,7 @@ namespace onward {
 OperatorList::OperatorList(std::vector<Operator> more) {
   OperatorFamily family;
   AddElementwiseOperators(family);
+  AddCastOperators(family);
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddEinsumOperators(family);

@@ -8,6 +8,7 @@
 namespace onward {
 
 void AddElementwiseReference(KernelTable& table);
+void AddCastReference(KernelTable& table);
 void AddLinearReference(KernelTable& table);
 void AddShapeReference(KernelTable& table);
 void AddIndexReference(KernelTable& table);
