@@ -2,6 +2,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/reduce.h"
+#include "kernels/cpu/quantize.h"
 #include "kernels/cpu/reference.h"
 #include "kernels/cpu/vector_rows.h"
 #include "kernels/kernel.h"
@@ -26,8 +27,10 @@ const KernelTable& CpuKernels() {
     AddOptimizerVector(*rows);
     AddReduceKernels(*rows);
     AddCopyKernels(*rows);
+    AddQuantizeKernels(*rows);
     AddElementwiseReference(*rows);
     AddCastReference(*rows);
+    AddTextReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);
     AddIndexReference(*rows);

@@ -308,7 +308,8 @@ void TryGradient(const Case& c, int* checked) {
 TEST(OperatorSuite, GradientsEqualFiniteDifferences) {
   int checked = 0;
   for (const Case& c : AllCases()) {
-    if (c.op->random) continue;
+    // (Quantisation is computed in float32, which is too coarse for differences.)
+    if (c.op->random || absl::StrContains(c.op->name, "uantizeLinear")) continue;
     TryGradient(c, &checked);
     if (HasFatalFailure()) return;
   }

@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::Evaluate(const Operator& op,
   std::vector<DataType> in, out;
   for (const Tensor* t : inputs) in.push_back(t == nullptr ? DataType::kUndefined : t->dtype());
   for (const TensorType& t : outputs) out.push_back(t.dtype);
-  const Widening halves = WidenHalves(attributes, in, out);
+  const Widening halves = WidenHalves(op, attributes, in, out);
   if (!halves.inputs.empty() || !halves.outputs.empty()) {
     return Widened(halves, op, attributes, inputs, outputs);
   }

@@ -48,7 +48,6 @@ const std::vector<InputNote>& InputNotes() {
       {"LayerNormalization", "X", true, kUntagged},
       {"LayerNormalization", "Scale", true, kUntagged},
       {"LayerNormalization", "B", true, kUntagged},
-      {"QuantizeLinear", "x", true, "through the rounding, as if it were not there"},
       {"RMSNormalization", "X", true, kUntagged},
       {"RMSNormalization", "scale", true, kUntagged},
       {"ReverseSequence", "input", true, kUntagged},
@@ -86,27 +85,16 @@ const std::vector<AbsentOperator>& AbsentOperators() {
       "differentiated";
   static constexpr char kSequence[] =
       "sequences and optionals are lists of values when the model is read, and are gone after it";
-  static constexpr char kQuantized[] = "the arithmetic of quantised integers is not computed yet";
-  static constexpr char kText[] = "text is not computed yet";
   static const auto* const absent = new std::vector<AbsentOperator>{
-      {"BitCast", false, "bits are not taken for those of another type yet"},
       {"ConcatFromSequence", true, kSequence},
-      {"ConvInteger", false, kQuantized},
-      {"DequantizeLinear", false, kQuantized},
-      {"DynamicQuantizeLinear", false, kQuantized},
       {"If", true, kFlow},
       {"ImageDecoder", false,
        "decodes files of images, which needs a decoder for each of their formats: images are "
        "decoded before the model"},
       {"Loop", true, kFlow},
-      {"MatMulInteger", false, kQuantized},
       {"Optional", true, kSequence},
       {"OptionalGetElement", true, kSequence},
       {"OptionalHasElement", true, kSequence},
-      {"QLinearConv", false, kQuantized},
-      {"QLinearMatMul", false, kQuantized},
-      {"QuantizeLinear", false, kQuantized},
-      {"RegexFullMatch", false, kText},
       {"Scan", true, kFlow},
       {"SequenceAt", true, kSequence},
       {"SequenceConstruct", true, kSequence},
@@ -116,10 +104,6 @@ const std::vector<AbsentOperator>& AbsentOperators() {
       {"SequenceLength", true, kSequence},
       {"SequenceMap", true, kFlow},
       {"SplitToSequence", true, kSequence},
-      {"StringConcat", false, kText},
-      {"StringNormalizer", false, kText},
-      {"StringSplit", false, kText},
-      {"TfIdfVectorizer", false, kText},
   };
   return *absent;
 }

@@ -10,6 +10,8 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   OperatorFamily family;
   AddElementwiseOperators(family);
   AddCastOperators(family);
+  AddQuantizeOperators(family);
+  AddTextOperators(family);
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddEinsumOperators(family);

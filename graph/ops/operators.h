@@ -34,6 +34,8 @@ const OperatorList& StandardOperators();
 // One function per family file. Each appends its operators.
 using OperatorFamily = std::vector<Operator>;
 void AddCastOperators(OperatorFamily& list);
+void AddQuantizeOperators(OperatorFamily& list);
+void AddTextOperators(OperatorFamily& list);
 void AddElementwiseOperators(OperatorFamily& list);
 void AddElementwiseMathOperators(OperatorFamily& list);
 void AddLinearOperators(OperatorFamily& list);

@@ -22,8 +22,10 @@ const std::string& VariableOf(const std::vector<std::string>& variables, size_t 
 
 }  // namespace
 
-Widening WidenHalves(const Attributes& attributes, absl::Span<const DataType> inputs,
-                     absl::Span<const DataType> outputs) {
+Widening WidenHalves(const Operator& op, const Attributes& attributes,
+                     absl::Span<const DataType> inputs, absl::Span<const DataType> outputs) {
+  // Whether a number is rounded up or down is decided in the type of the scale.
+  if (op.id() == "QuantizeLinear" || op.id() == "DequantizeLinear") return {};
   Widening w;
   bool any = false;
   for (const bool of_inputs : {true, false}) {

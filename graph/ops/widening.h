@@ -16,9 +16,10 @@ struct Widening {
 };
 
 // float16 and bfloat16 are computed in float32 and rounded once per operator. Empty (no
-// rows at all) where there is nothing of these types, or an attribute names the type.
-Widening WidenHalves(const Attributes& attributes, absl::Span<const DataType> inputs,
-                     absl::Span<const DataType> outputs);
+// rows at all) where there is nothing of these types, an attribute names the type, or the
+// operator is defined by arithmetic in the type itself (quantisation).
+Widening WidenHalves(const Operator& op, const Attributes& attributes,
+                     absl::Span<const DataType> inputs, absl::Span<const DataType> outputs);
 
 // The integers of an operator of ONNX in which its first input is, by its schema, are
 // computed as `wide`; others (indices, axes) stay. Empty where the first input is no

@@ -111,6 +111,12 @@ absl::Status BitShift(const KernelCall& call, const KernelMemory& memory, const 
   });
 }
 
+// Strings are equal where their handles are.
+absl::Status EqualStrings(const KernelCall&, const KernelMemory& memory, const Execution&) {
+  MapTwo<uint64_t, uint64_t>(memory, EqualFunctor());
+  return absl::OkStatus();
+}
+
 // Max, Min, Sum and Mean of any number of inputs: folds them from the left.
 template <typename Functor, typename List>
 absl::Status Variadic(const KernelCall& call, const KernelMemory& memory, const Execution&) {
@@ -198,6 +204,7 @@ void AddElementwiseReference(KernelTable& table) {
     table.push_back(TypedReference<Binary<decltype(functor), NumberTypes>, NumberTypes>(op));
   });
   table.push_back(TypedReference<Binary<EqualFunctor, AllTypes>, AllTypes>("Equal"));
+  table.push_back(TypedReference<EqualStrings, TypeList<StringRef>>("Equal"));
   table.push_back(TypedReference<Binary<AndFunctor, BoolTypes>, BoolTypes>("And"));
   table.push_back(TypedReference<Binary<OrFunctor, BoolTypes>, BoolTypes>("Or"));
   table.push_back(TypedReference<Binary<XorFunctor, BoolTypes>, BoolTypes>("Xor"));

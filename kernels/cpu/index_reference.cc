@@ -155,10 +155,21 @@ T Combine(absl::string_view reduction, T there, T update) {
   return update;
 }
 
+// Where nothing is combined, elements of any type are moved.
+template <typename Body>
+absl::Status ForScattered(absl::string_view reduction, DataType dtype, Body body) {
+  return reduction == "none" ? ForSizeOf(dtype, body) : ForType(AllTypes(), dtype, body);
+}
+
+absl::Status AcceptScatter(const KernelCall& call) {
+  const bool moves = StringOf(*call.attributes, "reduction", "none") == "none";
+  return moves ? AcceptPlain(call) : AcceptTyped<AllTypes>(call);
+}
+
 absl::Status ScatterElements(const KernelCall& call, const KernelMemory& memory, const Execution&) {
   const TensorView& y = memory.outputs[0];
   const absl::string_view reduction = StringOf(*call.attributes, "reduction", "none");
-  return ForType(AllTypes(), y.type.dtype, [&](auto t) {
+  return ForScattered(reduction, y.type.dtype, [&](auto t) {
     using T = decltype(t);
     std::copy_n(memory.inputs[0].as<T>(), y.type.elements(), y.as<T>());
     const T* updates = memory.inputs[2].as<T>();
@@ -175,7 +186,7 @@ absl::Status ScatterND(const KernelCall& call, const KernelMemory& memory, const
   const TensorView& indices = memory.inputs[1];
   const absl::string_view reduction = StringOf(*call.attributes, "reduction", "none");
   const int64_t slice = SliceElements(y.type.dims, indices.type.dims.back());
-  return ForType(AllTypes(), y.type.dtype, [&](auto t) {
+  return ForScattered(reduction, y.type.dtype, [&](auto t) {
     using T = decltype(t);
     std::copy_n(memory.inputs[0].as<T>(), y.type.elements(), y.as<T>());
     const T* updates = memory.inputs[2].as<T>();
@@ -240,8 +251,10 @@ void AddIndexReference(KernelTable& table) {
   table.push_back(TypedReference<GatherGradient, FloatTypes>("onward.GatherGradient"));
   table.push_back(TypedReference<GatherElements, IndexTypes, 1>("GatherElements"));
   table.push_back(ReferenceKernel<GatherND>("GatherND"));
-  table.push_back(TypedReference<ScatterElements, AllTypes>("ScatterElements"));
-  table.push_back(TypedReference<ScatterND, AllTypes>("ScatterND"));
+  table.push_back(ReferenceKernel<ScatterElements>("ScatterElements"));
+  table.back().accepts = AcceptScatter;
+  table.push_back(ReferenceKernel<ScatterND>("ScatterND"));
+  table.back().accepts = AcceptScatter;
   table.push_back(TypedReference<OneHot, NumberTypes>("OneHot"));
   table.push_back(TypedReference<NonZero, AllTypes>("NonZero"));
 }

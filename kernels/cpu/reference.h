@@ -20,6 +20,7 @@ void AddSoftmaxReference(KernelTable& table);
 void AddLossReference(KernelTable& table);
 void AddRandomReference(KernelTable& table);
 void AddOptimizerReference(KernelTable& table);
+void AddTextReference(KernelTable& table);
 void AddLayoutReference(KernelTable& table);
 
 }  // namespace onward

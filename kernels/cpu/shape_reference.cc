@@ -274,14 +274,19 @@ absl::Status Constant(const KernelCall& call, const KernelMemory& memory, const 
   if (attributes.Has("value_int")) y.as<int64_t>()[0] = attributes.Int("value_int", 0);
   if (attributes.Has("value_floats")) Fill<float>(y, attributes.Floats("value_floats"));
   if (attributes.Has("value_ints")) Fill<int64_t>(y, attributes.Ints("value_ints"));
+  if (attributes.Has("value_string")) {
+    y.as<StringRef>()[0] = StringRef::Of(attributes.String("value_string", ""));
+  }
+  if (attributes.Has("value_strings")) {
+    const std::vector<std::string> texts = attributes.Strings("value_strings");
+    for (size_t i = 0; i < texts.size(); ++i) y.as<StringRef>()[i] = StringRef::Of(texts[i]);
+  }
   return absl::OkStatus();
 }
 
 absl::Status AcceptConstant(const KernelCall& call) {
-  for (const char* name : {"value", "value_float", "value_int", "value_floats", "value_ints"}) {
-    if (call.attributes->Has(name)) return AcceptPlain(call);
-  }
-  return absl::UnimplementedError("it is sparse or made of strings");
+  if (call.attributes->Has("sparse_value")) return absl::UnimplementedError("it is sparse");
+  return AcceptPlain(call);
 }
 
 absl::Status Range(const KernelCall&, const KernelMemory& memory, const Execution&) {
