@@ -300,11 +300,14 @@ namespace {
 class ChangeList {
  public:
   explicit ChangeList(const OnnxModel& model) : model_(model) {
-    for (const auto& [name, tensor] : model.initializers()) initializers_.insert(name);
+    for (const auto& [name, tensor] : model.initializers()) {
+      initializers_.insert(name);
+      if (IsFloating(tensor->dtype())) types_[name] = tensor->dtype();
+    }
   }
 
   void Add(const Parameter& p, Tensor tensor) {
-    auto value = std::make_shared<const Tensor>(std::move(tensor));
+    auto value = std::make_shared<const Tensor>(InTypeOfFile(p.initializer, std::move(tensor)));
     for (const auto& [ordinal, input] : p.uses) {
       changes_.splits.push_back({model_.NodeOutput(ordinal), input, p.state, value});
     }
@@ -324,8 +327,30 @@ class ChangeList {
   const ExportChanges& changes() const { return changes_; }
 
  private:
+  // A half of the file has been trained in float32. What the file does not have under this
+  // name is a half where all of its weights are.
+  Tensor InTypeOfFile(const std::string& name, Tensor tensor) const {
+    const auto known = types_.find(name);
+    DataType type = known == types_.end() ? DataType::kUndefined : known->second;
+    for (const auto& [other, of_other] : types_) {
+      if (known != types_.end()) break;
+      if (type != DataType::kUndefined && type != of_other) return tensor;
+      type = of_other;
+    }
+    const bool half = type == DataType::kFloat16 || type == DataType::kBfloat16;
+    if (!half || tensor.dtype() != DataType::kFloat32) return tensor;
+    Tensor rounded(type, tensor.dims());
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      const float x = tensor.values<float>()[i];
+      rounded.mutable_values<uint16_t>()[i] =
+          type == DataType::kFloat16 ? FloatToHalf(x) : FloatToBfloat(x);
+    }
+    return rounded;
+  }
+
   const OnnxModel& model_;
   absl::flat_hash_set<std::string> initializers_;
+  absl::flat_hash_map<std::string, DataType> types_;  // of the floating ones
   ExportChanges changes_;
 };
 

@@ -16,6 +16,7 @@
 #include "graph/passes/sample_axis.h"
 #include "graph/passes/simplify.h"
 #include "graph/passes/training_mode.h"
+#include "graph/passes/widen.h"
 #include "graph/plan/legalize.h"
 
 namespace onward {
@@ -26,6 +27,13 @@ absl::StatusOr<Value*> One(Graph* graph, const OperatorSet& operators, const Val
   Expr one = b.Scalar(like->dtype(), 1);
   RETURN_IF_ERROR(b.status());
   return one.value();
+}
+
+// (Reference loops are not asked whether they take small types: many find out when they
+// run, and none is faster for them.)
+bool HasOwnKernel(const KernelOracle& oracle, const KernelCall& call) {
+  const auto choice = oracle.Choose(Device{}, call);
+  return choice.ok() && (!choice->reference || call.op == "Cast");
 }
 
 std::string BiasesNote(const std::vector<DroppedBias>& biases) {
@@ -143,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
   mode.sync_normalization = options_.sync_batch_norm && splits();
   RETURN_IF_ERROR(ToTrainingMode(graph.get(), operators_, mode).status());
   RETURN_IF_ERROR(Observe("training", *graph));
-  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), operators_, parameters_));
   ASSIGN_OR_RETURN(LossValues loss, AttachTheLoss(graph.get()));
   ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   RETURN_IF_ERROR(Observe("loss", *graph));
@@ -194,7 +202,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::TrainingStep(int64_t samples) {
 absl::StatusOr<std::unique_ptr<Graph>> Walk::EvaluationStep(int64_t samples) {
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
   RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
-  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), operators_, parameters_));
   ASSIGN_OR_RETURN(const LossValues loss, AttachTheLoss(graph.get()));
   ASSIGN_OR_RETURN(Value * metrics, AttachMetrics(graph.get(), operators_, loss, options_.metrics));
   if (splits()) {
@@ -211,13 +219,17 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::EvaluationStep(int64_t samples) {
 absl::StatusOr<std::unique_ptr<Graph>> Walk::PredictionStep(int64_t samples) {
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Import(samples));
   RETURN_IF_ERROR(ToInferenceMode(graph.get(), operators_));
-  RETURN_IF_ERROR(MakeParameterStates(graph.get(), parameters_));
+  RETURN_IF_ERROR(MakeParameterStates(graph.get(), operators_, parameters_));
   RETURN_IF_ERROR(Optimize(graph.get()));
   return graph;
 }
 
 absl::Status Walk::Optimize(Graph* graph) {
   RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
+  ASSIGN_OR_RETURN(const bool widened, Widen(graph, operators_, [this](const KernelCall& call) {
+                     return HasOwnKernel(oracle_, call);
+                   }));
+  if (widened) RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
   RETURN_IF_ERROR(Observe("simplified", *graph));
   const Device device =
       options_.placement.devices.empty() ? Device{} : options_.placement.devices[0];

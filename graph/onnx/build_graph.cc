@@ -455,6 +455,8 @@ bool GraphReader::WaitsForParameters(const Operator& op, const Items& inputs,
   const bool scalars = std::all_of(inputs.begin(), inputs.end(), [&](const ItemRef& item) {
     return item != nullptr && (item->type().dims.empty() || IsPartOfList(op, *item));
   });
+  // What quantises a weight stands before what is trained of it.
+  if (op.name == "QuantizeLinear" || op.name == "DynamicQuantizeLinear") return !scalars;
   return !scalars && std::any_of(outputs.begin(), outputs.end(),
                                  [](const TensorType& type) { return IsFloating(type.dtype); });
 }

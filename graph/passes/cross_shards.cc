@@ -9,8 +9,15 @@ namespace {
 absl::StatusOr<Value*> Reduce(Builder* b, Value* value) {
   const Operator* op = b->operators()->Find(kOnward, "AllReduce");
   b->SetPhase(Phase::kReduce);
-  ASSIGN_OR_RETURN(Node * node, b->AddNode(op, {value}, {{"replicas", int64_t{1}}}));
-  return node->output(0);
+  // Halves are added in float32, and rounded once.
+  const DataType type = value->dtype();
+  const bool half = type == DataType::kFloat16 || type == DataType::kBfloat16;
+  Expr wide = half ? b->Cast(b->Wrap(value), DataType::kFloat32) : b->Wrap(value);
+  RETURN_IF_ERROR(b->status());
+  ASSIGN_OR_RETURN(Node * node, b->AddNode(op, {wide.value()}, {{"replicas", int64_t{1}}}));
+  Expr sum = b->Cast(b->Wrap(node->output(0)), type);
+  RETURN_IF_ERROR(b->status());
+  return sum.value();
 }
 
 // Uses of a batch statistic in updates become uses of the combined one.

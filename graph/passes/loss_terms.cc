@@ -261,6 +261,11 @@ absl::StatusOr<LossTerms> BuildLossTerms(Builder& builder, const LossSpec& spec,
     return Misfit(ExitCode::kUsage, absl::StrCat("predictions are ", Name(prediction.dtype()),
                                                  ", not floating numbers"));
   }
+  // Sums over a batch want more digits than halves have.
+  if (prediction.dtype() == DataType::kFloat16 || prediction.dtype() == DataType::kBfloat16) {
+    prediction = builder.Cast(prediction, DataType::kFloat32);
+    if (IsFloating(labels.dtype())) labels = builder.Cast(labels, DataType::kFloat32);
+  }
   absl::StatusOr<LossTerms> terms;
   switch (spec.measure) {
     case Measure::kCrossEntropy:

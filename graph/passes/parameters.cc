@@ -337,7 +337,34 @@ absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,
   return parameters;
 }
 
-absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters) {
+namespace {
+
+// The state of a parameter, and what reads it in the type of the constant.
+absl::StatusOr<Value*> AddParameterState(Graph* graph, const OperatorSet& operators,
+                                         const std::string& name, const Value& constant) {
+  const DataType type = constant.dtype();
+  if (type != DataType::kFloat16 && type != DataType::kBfloat16) {
+    return graph->AddState(State::Kind::kParameter, name, constant.type, constant.constant)
+        ->current;
+  }
+  auto wide = std::make_shared<Tensor>(DataType::kFloat32, constant.dims());
+  for (int64_t i = 0; i < wide->elements(); ++i) {
+    wide->mutable_values<float>()[i] = static_cast<float>(constant.constant->At(i));
+  }
+  const TensorType wide_type = wide->type();
+  State* state = graph->AddState(State::Kind::kParameter, name, wide_type, std::move(wide));
+  Builder b(graph, &operators);
+  b.InsertBefore(graph->first());
+  b.SetSource(name);
+  Expr rounded = b.Cast(b.Wrap(state->current), type);
+  RETURN_IF_ERROR(b.status());
+  return rounded.value();
+}
+
+}  // namespace
+
+absl::Status MakeParameterStates(Graph* graph, const OperatorSet& operators,
+                                 const Parameters& parameters) {
   absl::flat_hash_map<std::string, Value*> constants;
   for (const auto& c : graph->constants()) constants[c->name] = c.get();
   for (const Parameter& p : parameters.list) {
@@ -346,18 +373,17 @@ absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters) {
     if (it == constants.end()) continue;  // not read in this graph
     Value* constant = it->second;
     const std::vector<Use> uses(constant->uses().begin(), constant->uses().end());  // edited below
-    State* state = nullptr;
+    Value* read = nullptr;
     for (const Use& use : uses) {
       if (use.kind != Use::Kind::kNode) continue;
       const std::pair<int64_t, int> place(use.node->ordinal, use.index);
       if (!p.uses.empty() && std::find(p.uses.begin(), p.uses.end(), place) == p.uses.end()) {
         continue;
       }
-      if (state == nullptr) {
-        state =
-            graph->AddState(State::Kind::kParameter, p.state, constant->type, constant->constant);
+      if (read == nullptr) {
+        ASSIGN_OR_RETURN(read, AddParameterState(graph, operators, p.state, *constant));
       }
-      graph->SetInput(use.node, use.index, state->current);
+      graph->SetInput(use.node, use.index, read);
     }
   }
   // Those alone: a loss or a pass may hold constants that nothing reads yet.

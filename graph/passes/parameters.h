@@ -72,8 +72,11 @@ absl::StatusOr<Parameters> FindParameters(const Graph& graph, const Value* loss,
                                           const ParameterOptions& options);
 
 // Turns the constants of `graph` that are trained parameters into states. The same
-// list serves every graph that is built from the model.
-absl::Status MakeParameterStates(Graph* graph, const Parameters& parameters);
+// list serves every graph that is built from the model. The state of a float16 or bfloat16
+// is float32, and is rounded where it is read: an update smaller than the last digit of
+// the half would be lost.
+absl::Status MakeParameterStates(Graph* graph, const OperatorSet& operators,
+                                 const Parameters& parameters);
 
 // Does `name` match `pattern`, in which '*' stands for any text and '?' for one
 // character?

@@ -5,6 +5,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/passes/quantisation.h"
 #include "graph/passes/sample_axis.h"
 
 namespace onward {
@@ -231,6 +232,7 @@ absl::StatusOr<TrainingModeNotes> ToTrainingMode(Graph* graph, const OperatorSet
     }
     node = next;
   }
+  RETURN_IF_ERROR(OpenQuantisation(graph, operators).status());
   return notes;
 }
 

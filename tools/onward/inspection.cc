@@ -136,7 +136,7 @@ class Examiner {
     }
     found_.why_not.insert(parameters.untrained.begin(), parameters.untrained.end());
     found_.remarks.insert(found_.remarks.end(), parameters.notes.begin(), parameters.notes.end());
-    absl::Status status = MakeParameterStates(graph.get(), parameters);
+    absl::Status status = MakeParameterStates(graph.get(), StandardOperators(), parameters);
     if (!status.ok()) return status;
     std::vector<Value*> targets;
     for (const auto& state : graph->states()) {
