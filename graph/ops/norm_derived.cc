@@ -114,7 +114,11 @@ absl::Status CheckRms(InferContext& c) {
   ASSIGN_OR_RETURN(const int64_t axis, NormalizeAxis(c.attributes().Int("axis", -1), x.size()));
   const Dims normalized(x.begin() + axis, x.end());
   const absl::StatusOr<Dims> fit = Broadcast(normalized, c.input(1).dims);
-  if (fit.ok() && *fit == normalized) return absl::OkStatus();
+  if (fit.ok() && *fit == normalized) {
+    // (By the schema's variables; its inference takes the type of x.)
+    c.SetOutput(0, c.input(1).dtype, x);
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("scale is ", ToString(c.input(1).dims), ", expected ", ToString(normalized)));
 }

@@ -5,7 +5,9 @@
 namespace onward {
 namespace {
 
-bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
+bool IsHalf(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16 || IsSmallFloat(type);
+}
 
 // An operator that is told its result's type would not give another.
 bool NamesItsType(const Attributes& attributes) {
@@ -24,8 +26,11 @@ const std::string& VariableOf(const std::vector<std::string>& variables, size_t 
 
 Widening WidenHalves(const Operator& op, const Attributes& attributes,
                      absl::Span<const DataType> inputs, absl::Span<const DataType> outputs) {
-  // Whether a number is rounded up or down is decided in the type of the scale.
-  if (op.id() == "QuantizeLinear" || op.id() == "DequantizeLinear") return {};
+  // Whether a number is rounded up or down is decided in the type of the scale; CastLike is
+  // told its result's type by an input, and how to round to it.
+  if (op.id() == "QuantizeLinear" || op.id() == "DequantizeLinear" || op.id() == "CastLike") {
+    return {};
+  }
   Widening w;
   bool any = false;
   for (const bool of_inputs : {true, false}) {
@@ -40,8 +45,8 @@ Widening WidenHalves(const Operator& op, const Attributes& attributes,
 
 Widening WidenIntegers(const Operator& op, const Attributes& attributes, DataType wide,
                        absl::Span<const DataType> inputs, absl::Span<const DataType> outputs) {
-  if (!op.domain.empty() || inputs.empty() || inputs[0] == wide || !IsInteger(inputs[0]) ||
-      NamesItsType(attributes)) {
+  if (!op.domain.empty() || inputs.empty() || inputs[0] == wide ||
+      !(IsInteger(inputs[0]) || IsSmallInteger(inputs[0])) || NamesItsType(attributes)) {
     return {};
   }
   const TypeVariables variables = OnnxTypeVariables(op.domain, op.name);

@@ -38,8 +38,8 @@ absl::StatusOr<Number> Parse(const std::string& text, DataType to) {
   if (absl::SimpleAtoi(text, &positive)) {
     return Number{Number::Kind::kUnsigned, static_cast<int64_t>(positive), 0};
   }
-  if (to == DataType::kBool && absl::EqualsIgnoreCase(text, "true")) return Integer(1);
-  if (to == DataType::kBool && absl::EqualsIgnoreCase(text, "false")) return Integer(0);
+  if (absl::EqualsIgnoreCase(text, "true")) return Integer(1);  // as bools are written
+  if (absl::EqualsIgnoreCase(text, "false")) return Integer(0);
   Number n;
   if (absl::SimpleAtod(text, &n.real)) return n;
   return NoNumber(text, to);
