@@ -31,6 +31,7 @@ const KernelTable& CpuKernels() {
     AddElementwiseReference(*rows);
     AddCastReference(*rows);
     AddTextReference(*rows);
+    AddClassicalReference(*rows);
     AddLinearReference(*rows);
     AddShapeReference(*rows);
     AddIndexReference(*rows);

@@ -16,9 +16,11 @@ namespace onward {
 namespace {
 
 const onnx::OpSchema* FindSchema(absl::string_view domain, absl::string_view name) {
-  const int opset = domain.empty() ? kCanonicalOpset : 1;
-  const onnx::OpSchema* schema =
-      onnx::OpSchemaRegistry::Schema(std::string(name), opset, std::string(domain));
+  const std::string op(name), where(domain);
+  // Of other domains the newest: their files are taken as they are.
+  const onnx::OpSchema* schema = domain.empty()
+                                     ? onnx::OpSchemaRegistry::Schema(op, kCanonicalOpset, where)
+                                     : onnx::OpSchemaRegistry::Schema(op, where);
   return schema == nullptr || schema->deprecated() ? nullptr : schema;
 }
 
@@ -216,6 +218,15 @@ InferRule OnnxInference(absl::string_view domain, absl::string_view name) {
     }
     return absl::OkStatus();
   };
+}
+
+absl::Status CheckOnnxCall(absl::string_view domain, absl::string_view name,
+                           const InferContext& call) {
+  const onnx::OpSchema* schema = FindSchema(domain, name);
+  ONWARD_CHECK(schema != nullptr);
+  RETURN_IF_ERROR(CheckArity(*schema, call));
+  RETURN_IF_ERROR(CheckTypes(*schema, call));
+  return CheckAttributes(*schema, call);
 }
 
 std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view name) {

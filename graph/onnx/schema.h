@@ -25,6 +25,11 @@ absl::Status NoSuchOperator(absl::string_view domain, absl::string_view name);
 // Type and shape inference by the schema. REQUIRES: OnnxHas(domain, name).
 InferRule OnnxInference(absl::string_view domain, absl::string_view name);
 
+// The part of it that looks at the call alone: how many inputs and outputs there are, their
+// types and those of the attributes. REQUIRES: OnnxHas(domain, name).
+absl::Status CheckOnnxCall(absl::string_view domain, absl::string_view name,
+                           const InferContext& call);
+
 // What the schema says of each formal input.
 struct FormalInput {
   std::string name;

@@ -100,6 +100,9 @@ onnx::ModelProto ToModel(const Graph& graph, int64_t most_elements, bool with_de
   import = model.add_opset_import();
   import->set_domain(kOnward);
   import->set_version(1);
+  import = model.add_opset_import();
+  import->set_domain("ai.onnx.ml");
+  import->set_version(5);
   *model.mutable_graph() = ToProto(graph, most_elements, with_devices);
   return model;
 }
@@ -129,10 +132,11 @@ bool HasDevices(const Graph& graph) {
 absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(const std::string& text,
                                                   const OperatorSet& operators,
                                                   Evaluator* evaluator) {
-  const std::string whole = absl::StrCat("<ir_version: 10, opset_import: [\"\" : ", kCanonicalOpset,
-                                         ", \"onward\" : 1, \"com.microsoft\" : 1, "
-                                         "\"ai.onnx.preview.training\" : 1]>\n",
-                                         text);
+  const std::string whole =
+      absl::StrCat("<ir_version: 10, opset_import: [\"\" : ", kCanonicalOpset,
+                   ", \"onward\" : 1, \"com.microsoft\" : 1, \"ai.onnx.ml\" : 5, "
+                   "\"ai.onnx.preview.training\" : 1]>\n",
+                   text);
   ASSIGN_OR_RETURN(const onnx::ModelProto model, ParseModel(whole));
   absl::StatusOr<std::unique_ptr<Graph>> graph = BuildGraph(
       model.graph(), InputsOf(model.graph()), {}, operators, evaluator, Binding{}, kCanonicalOpset);

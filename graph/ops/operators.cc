@@ -12,6 +12,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddCastOperators(family);
   AddQuantizeOperators(family);
   AddTextOperators(family);
+  AddClassicalOperators(family);
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddEinsumOperators(family);

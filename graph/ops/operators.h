@@ -36,6 +36,7 @@ using OperatorFamily = std::vector<Operator>;
 void AddCastOperators(OperatorFamily& list);
 void AddQuantizeOperators(OperatorFamily& list);
 void AddTextOperators(OperatorFamily& list);
+void AddClassicalOperators(OperatorFamily& list);
 void AddElementwiseOperators(OperatorFamily& list);
 void AddElementwiseMathOperators(OperatorFamily& list);
 void AddLinearOperators(OperatorFamily& list);

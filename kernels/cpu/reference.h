@@ -21,6 +21,7 @@ void AddLossReference(KernelTable& table);
 void AddRandomReference(KernelTable& table);
 void AddOptimizerReference(KernelTable& table);
 void AddTextReference(KernelTable& table);
+void AddClassicalReference(KernelTable& table);
 void AddLayoutReference(KernelTable& table);
 
 }  // namespace onward
