@@ -88,9 +88,6 @@ const std::vector<AbsentOperator>& AbsentOperators() {
   static const auto* const absent = new std::vector<AbsentOperator>{
       {"ConcatFromSequence", true, kSequence},
       {"If", true, kFlow},
-      {"ImageDecoder", false,
-       "decodes files of images, which needs a decoder for each of their formats: images are "
-       "decoded before the model"},
       {"Loop", true, kFlow},
       {"Optional", true, kSequence},
       {"OptionalGetElement", true, kSequence},

@@ -13,6 +13,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddQuantizeOperators(family);
   AddTextOperators(family);
   AddClassicalOperators(family);
+  AddImageOperators(family);
   AddElementwiseMathOperators(family);
   AddLinearOperators(family);
   AddEinsumOperators(family);

@@ -37,6 +37,7 @@ void AddCastOperators(OperatorFamily& list);
 void AddQuantizeOperators(OperatorFamily& list);
 void AddTextOperators(OperatorFamily& list);
 void AddClassicalOperators(OperatorFamily& list);
+void AddImageOperators(OperatorFamily& list);
 void AddElementwiseOperators(OperatorFamily& list);
 void AddElementwiseMathOperators(OperatorFamily& list);
 void AddLinearOperators(OperatorFamily& list);
