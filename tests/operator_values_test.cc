@@ -406,5 +406,38 @@ TEST(SampleAxisRules, ReductionsAndIndices) {
   ExpectAxis("y = Trilu(x)", SampleAxis::Axis(0));
 }
 
+TEST(OperatorValues, ImagesInEveryPixelFormat) {
+  // "P6 1 2 255\n": an orange pixel above a blue one.
+  const auto decoded = [](const char* dims, const char* format) {
+    return absl::StrCat("g (float[1] one) => (float[", dims,
+                        "] y) { f = Constant<value = uint8[17] ",
+                        "{80, 54, 32, 49, 32, 50, 32, 50, 53, 53, 10, 250, 100, 7, 0, 8, 255}>() ",
+                        "p = ImageDecoder<pixel_format = \"", format,
+                        "\">(f) q = Cast<to = 1>(p) y = Mul(q, one) }");
+  };
+  ExpectOutput(decoded("2, 1, 3", "RGB"), {{1}}, {250, 100, 7, 0, 8, 255});
+  ExpectOutput(decoded("2, 1, 3", "BGR"), {{1}}, {7, 100, 250, 255, 8, 0});
+  ExpectOutput(decoded("2, 1, 1", "Grayscale"), {{1}}, {134, 34});
+  EXPECT_FALSE(ParseFolded(decoded("2, 1, 3", "HSV")).ok());
+}
+
+TEST(OperatorValues, BinarizerComparesIntegersWithAnyThreshold) {
+  const auto with = [](const char* type, const char* threshold) {
+    return absl::StrCat("g (", type, "[4] x) => (", type,
+                        "[4] y) { y = ai.onnx.ml.Binarizer<threshold = ", threshold, ">(x) }");
+  };
+  ExpectOutput(with("float", "0.5"), {{0.25, 0.5, 0.75, kNan}}, {0, 0, 1, 0});
+  ExpectOutput(with("int64", "0.5"), {{-1, 0, 1, 2}}, {0, 0, 1, 1});
+  ExpectOutput(with("int32", "-1.5"), {{-3, -2, -1, 0}}, {0, 0, 1, 1});
+  ExpectOutput(with("int32", "1e10"), {{-1, 0, 1, 2147483647}}, {0, 0, 0, 0});
+}
+
+TEST(OperatorValues, FeaturesAreTakenFromTheLastAxis) {
+  ExpectOutput(
+      "g (float[2, 3] x, int64[2] i) => (float[2, 2] z) "
+      "{ z = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
+      {{1, 2, 3, 4, 5, 6}, {2, 0}}, {3, 1, 6, 4});
+}
+
 }  // namespace
 }  // namespace onward
