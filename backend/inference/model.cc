@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/kernel_oracle.h"
+#include "backend/runtime/regions.h"
 #include "graph/base/status_macros.h"
 #include "graph/ops/operators.h"
 #include "graph/passes/fuse_elementwise.h"
@@ -54,8 +55,8 @@ absl::StatusOr<std::unique_ptr<InferenceModel>> InferenceModel::FromBytes(const 
 absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePlanned(
     const std::vector<ModelValue>& inputs) const {
   const OperatorList& operators = StandardOperators();
-  Interpreter evaluator(&operators, &CpuKernels());
-  const TableOracle oracle(&CpuKernels());
+  Interpreter evaluator(&operators, &HostKernels());
+  const TableOracle oracle(&HostKernels());
   Binding binding;
   for (size_t i = 0; i < inputs.size(); ++i) {
     binding.inputs[model_->inputs()[i].name] = inputs[i].tensor->dims();
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePla
   ExecutorOptions options;
   options.feed_sets = 1;
   ASSIGN_OR_RETURN(planned->executor,
-                   Executor::Create(std::move(plan), CpuKernels(), &planned->states, options));
+                   Executor::Create(std::move(plan), HostKernels(), &planned->states, options));
   return planned;
 }
 
@@ -128,7 +129,7 @@ absl::StatusOr<std::vector<ModelValue>> InferenceModel::Run(const std::vector<Mo
     }
     if (known->second != nullptr) return RunPlanned(known->second.get(), inputs);
   }
-  Interpreter evaluator(&StandardOperators(), &CpuKernels(), KernelRows::kBest);
+  Interpreter evaluator(&StandardOperators(), &HostKernels(), KernelRows::kBest);
   return model_->Evaluate(StandardOperators(), &evaluator, inputs);
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backend/runtime/regions.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
@@ -51,8 +52,8 @@ Walk::Walk(const OnnxModel* model, WalkOptions options, StageObserver observer)
       options_(std::move(options)),
       observer_(std::move(observer)),
       operators_(StandardOperators()),
-      kernels_(options_.kernels == nullptr ? CpuKernels() : *options_.kernels),
-      evaluator_(&operators_, &CpuKernels()),
+      kernels_(options_.kernels == nullptr ? HostKernels() : *options_.kernels),
+      evaluator_(&operators_, &HostKernels()),
       oracle_(&kernels_) {}
 
 absl::StatusOr<std::unique_ptr<Walk>> Walk::Create(const OnnxModel* model, WalkOptions options,

@@ -48,7 +48,7 @@ struct WalkOptions {
   bool sync_batch_norm = false;  // BatchNormalization takes the statistics of all shards
   int64_t seed = 0;
   Placement placement;
-  // The rows to choose kernels from; must outlive the walk. Default: CpuKernels().
+  // The rows to choose kernels from; must outlive the walk. Default: HostKernels().
   const KernelTable* kernels = nullptr;
 };
 

@@ -34,6 +34,10 @@ bool IsShapeOf(const Operator& op) {
   return op.domain.empty() && (op.name == "Shape" || op.name == "Size");
 }
 
+bool IsDeferred(const ItemRef& item) {
+  return item != nullptr && item->kind == Item::Kind::kDeferred;
+}
+
 bool AllNumbers(const TensorType& type) {
   return std::none_of(type.dims.begin(), type.dims.end(), [](int64_t d) { return d == kDynamic; });
 }
@@ -86,16 +90,16 @@ absl::Status ReadingBudget::Unroll() {
 }
 
 GraphReader::GraphReader(const OperatorSet& operators, Evaluator* evaluator, const Binding& binding,
-                         int opset, bool inputs_known)
+                         int opset, Reading reading)
     : operators_(operators),
       evaluator_(evaluator),
       binding_(binding),
       opset_(opset),
-      inputs_known_(inputs_known),
+      reading_(reading),
       graph_(std::make_unique<Graph>()),
       builder_(graph_.get(), &operators),
       scopes_(1) {
-  if (inputs_known) budget_.Lift();
+  if (inputs_known()) budget_.Lift();
 }
 
 absl::Status GraphReader::Inputs(const std::vector<ModelInput>& inputs) {
@@ -112,7 +116,10 @@ absl::Status GraphReader::Inputs(const std::vector<ModelInput>& inputs) {
     const absl::Status fits = CheckedElements(dims).status();
     if (!fits.ok()) return Annotate(fits, absl::StrCat("input '", input.name, "'"));
     std::vector<std::string> symbols;
-    for (const Extent& e : input.extents) symbols.push_back(e.symbol);
+    for (size_t i = 0; i < input.extents.size(); ++i) {
+      symbols.push_back(input.extents[i].symbol);
+      if (!symbols.back().empty()) bound_[symbols.back()] = dims[i];
+    }
     auto item = std::make_shared<Item>();
     item->value =
         graph_->AddInput(input.name, {input.dtype, std::move(dims), {}}, std::move(symbols));
@@ -175,7 +182,13 @@ absl::Status GraphReader::KnownInputs(const std::vector<ModelInput>& inputs,
       }
       RETURN_IF_ERROR(CheckFits(inputs[i], *values[i].tensor));
     }
-    Set(inputs[i].name, ItemOf(values[i], inputs[i].name));
+    ItemRef item = ItemOf(values[i], inputs[i].name);
+    if (reading_ == Reading::kTraced && item->kind == Item::Kind::kTensor) {
+      const bool floating = IsFloating(item->known->dtype());
+      Value* input = graph_->AddInput(inputs[i].name, item->known->type());
+      if (floating) item->value = input;
+    }
+    Set(inputs[i].name, std::move(item));
   }
   return absl::OkStatus();
 }
@@ -218,6 +231,10 @@ absl::Status GraphReader::Outputs(const onnx::GraphProto& proto) {
       return absl::InvalidArgumentError(
           absl::StrCat("output '", output.name(), "' is made by no node"));
     }
+    if (item->kind == Item::Kind::kDeferred) {
+      return absl::UnimplementedError(
+          absl::StrCat("the shape of output '", output.name(), "' depends on data"));
+    }
     if (item->kind != Item::Kind::kTensor) {
       return absl::UnimplementedError(
           absl::StrCat("output '", output.name(), "' is a sequence or an optional"));
@@ -253,6 +270,8 @@ absl::StatusOr<ModelValue> GraphReader::KnownValue(const ItemRef& item) const {
     case Item::Kind::kNothing:
       value.kind = ModelValue::Kind::kNothing;
       break;
+    case Item::Kind::kDeferred:
+      return absl::InternalError("nothing is deferred where all is known");
   }
   return value;
 }
@@ -267,6 +286,15 @@ absl::StatusOr<std::vector<ModelValue>> GraphReader::KnownOutputs(const onnx::Gr
     }
     ASSIGN_OR_RETURN(ModelValue value, KnownValue(item));
     values.push_back(std::move(value));
+  }
+  return values;
+}
+
+std::vector<Value*> GraphReader::TracedOutputs(const onnx::GraphProto& proto) const {
+  std::vector<Value*> values;
+  for (const onnx::ValueInfoProto& output : proto.output()) {
+    const ItemRef item = Find(output.name());
+    values.push_back(item == nullptr ? nullptr : item->value);
   }
   return values;
 }
@@ -356,7 +384,10 @@ absl::Status GraphReader::Add(const onnx::NodeProto& node, int64_t ordinal) {
   if (copies) {
     outputs = inputs;
   } else if (handler != nullptr) {
-    ASSIGN_OR_RETURN(outputs, (this->*handler)(node, inputs));
+    const bool waits = std::any_of(inputs.begin(), inputs.end(), IsDeferred);
+    absl::StatusOr<Items> read = waits ? DependsOnData("an input") : (this->*handler)(node, inputs);
+    if (!read.ok() && Defers() && IsDependsOnData(read.status())) read = Defer(node);
+    ASSIGN_OR_RETURN(outputs, std::move(read));
   } else {
     const Operator* op = operators_.Find(domain, node.op_type());
     if (op == nullptr) {
@@ -372,8 +403,12 @@ absl::Status GraphReader::Add(const onnx::NodeProto& node, int64_t ordinal) {
     }
     const Origin origin{&node, node.name(),
                         node.name().empty() && !names.empty() ? names[0] : node.name(), ordinal};
-    ASSIGN_OR_RETURN(outputs,
-                     Apply(*op, inputs, std::move(attributes), node.output_size(), names, origin));
+    absl::StatusOr<Items> applied = DependsOnData("an input");
+    if (std::none_of(inputs.begin(), inputs.end(), IsDeferred)) {
+      applied = Apply(*op, inputs, std::move(attributes), node.output_size(), names, origin);
+    }
+    if (!applied.ok() && Defers() && IsDependsOnData(applied.status())) applied = Defer(node);
+    ASSIGN_OR_RETURN(outputs, std::move(applied));
   }
   if (outputs.size() < names.size()) {
     return absl::InvalidArgumentError(
@@ -399,15 +434,43 @@ absl::StatusOr<GraphReader::Items> GraphReader::Apply(const Operator& op, const 
     }
     known &= inputs[i]->known != nullptr;
   }
+  if (reading_ == Reading::kTraced) {
+    return Trace(op, inputs, std::move(attributes), num_outputs, names, origin);
+  }
   if (evaluator_ != nullptr && (known || IsShapeOf(op))) {
     if (op.random) {
-      if (inputs_known_) return Draw(op, inputs, std::move(attributes), num_outputs, names, origin);
+      if (inputs_known())
+        return Draw(op, inputs, std::move(attributes), num_outputs, names, origin);
     } else {
       ASSIGN_OR_RETURN(Items folded, Fold(op, inputs, attributes, num_outputs, names, origin));
       if (!folded.empty()) return folded;
     }
   }
   return AddToGraph(op, inputs, std::move(attributes), num_outputs, names, origin);
+}
+
+// Computed now, and what is differentiated is in the graph too.
+absl::StatusOr<GraphReader::Items> GraphReader::Trace(const Operator& op, const Items& inputs,
+                                                      Attributes attributes, int num_outputs,
+                                                      const std::vector<std::string>& names,
+                                                      const Origin& origin) {
+  if (op.random) return Draw(op, inputs, std::move(attributes), num_outputs, names, origin);
+  ASSIGN_OR_RETURN(Items computed, Fold(op, inputs, attributes, num_outputs, names, origin));
+  if (computed.empty()) return DependsOnData(op.name);
+  const auto traced = [](const ItemRef& item) { return item != nullptr && item->value != nullptr; };
+  const bool any = std::any_of(inputs.begin(), inputs.end(), traced);
+  const bool floating = std::any_of(computed.begin(), computed.end(), [](const ItemRef& item) {
+    return item != nullptr && IsFloating(item->type().dtype);
+  });
+  if (!any || !floating || (computed.size() == 1 && traced(computed[0]))) return computed;
+  ASSIGN_OR_RETURN(const Items made,
+                   AddToGraph(op, inputs, std::move(attributes), num_outputs, names, origin));
+  for (size_t i = 0; i < computed.size(); ++i) {
+    if (computed[i] != nullptr && IsFloating(computed[i]->type().dtype)) {
+      computed[i]->value = made[i]->value;
+    }
+  }
+  return computed;
 }
 
 absl::StatusOr<GraphReader::Items> GraphReader::AddToGraph(const Operator& op, const Items& inputs,
@@ -418,6 +481,11 @@ absl::StatusOr<GraphReader::Items> GraphReader::AddToGraph(const Operator& op, c
   for (const ItemRef& item : inputs) values.push_back(item == nullptr ? nullptr : ValueOf(item));
   ASSIGN_OR_RETURN(Node * made,
                    builder_.AddNode(&op, values, std::move(attributes), num_outputs, names));
+  for (int i = 0; Defers() && i < num_outputs; ++i) {
+    if (made->output(i) == nullptr || AllNumbers(made->output(i)->type)) continue;
+    graph_->Remove(made);
+    return DependsOnData("the shape of its result");
+  }
   made->name = origin.name;
   made->source = origin.source;
   made->ordinal = origin.ordinal;
@@ -439,7 +507,7 @@ ItemRef GraphReader::FoldCopy(const Operator& op, const ItemRef& input, const Te
   if ((id != "Identity" && id != "Cast") || input->type() != output) return nullptr;
   const bool merged = id == "Identity" && input->initializer() && origin.proto != nullptr &&
                       readers_[origin.proto->input(0)] > 1;
-  if (!merged || inputs_known_) return input;
+  if (!merged || inputs_known()) return input;
   auto item = std::make_shared<Item>();
   item->known = input->known;
   item->value = graph_->AddConstant(input->known, names[0]);
@@ -450,7 +518,7 @@ ItemRef GraphReader::FoldCopy(const Operator& op, const ItemRef& input, const Te
 // What is floating waits until it is known which of its inputs are trained.
 bool GraphReader::WaitsForParameters(const Operator& op, const Items& inputs,
                                      absl::Span<const TensorType> outputs) const {
-  if (inputs_known_ || op.name == "Constant" || op.name == "ConstantOfShape") return false;
+  if (inputs_known() || op.name == "Constant" || op.name == "ConstantOfShape") return false;
   // Scalars are never trained.
   const bool scalars = std::all_of(inputs.begin(), inputs.end(), [&](const ItemRef& item) {
     return item != nullptr && (item->type().dims.empty() || IsPartOfList(op, *item));
@@ -490,14 +558,14 @@ absl::StatusOr<GraphReader::Items> GraphReader::Fold(const Operator& op, const I
     for (const TensorType& type : types) {
       if (type.dtype == DataType::kUndefined) continue;
       if (!AllNumbers(type)) return Items{};
-      if (!inputs_known_ && type.elements() > kMostFoldedElements) return Items{};
+      if (!inputs_known() && type.elements() > kMostFoldedElements) return Items{};
     }
     if (!budget_.Compute(op, input_types, types)) return Items{};
     absl::StatusOr<std::vector<Tensor>> computed =
         evaluator_->Evaluate(op, attributes, tensors, types);
     if (!computed.ok()) {
       // Without a kernel the node stays; a real mistake in the file is told.
-      if (absl::IsUnimplemented(computed.status()) && !inputs_known_) return Items{};
+      if (absl::IsUnimplemented(computed.status()) && !inputs_known()) return Items{};
       return computed.status();
     }
     results = *std::move(computed);
@@ -554,11 +622,20 @@ absl::StatusOr<GraphReader::Items> GraphReader::Draw(const Operator& op, const I
   return outputs;
 }
 
+absl::StatusOr<GraphReader::Items> GraphReader::ApplyMade(const Operator& op, const Items& inputs,
+                                                          Attributes attributes, int num_outputs) {
+  if (std::none_of(inputs.begin(), inputs.end(), IsDeferred)) {
+    absl::StatusOr<Items> outputs = Apply(op, inputs, attributes, num_outputs, {}, Origin{});
+    if (outputs.ok() || !Defers() || !IsDependsOnData(outputs.status())) return outputs;
+  }
+  return DeferMade(op, inputs, attributes, num_outputs);
+}
+
 absl::StatusOr<ItemRef> GraphReader::Make(absl::string_view op, const Items& inputs,
                                           Attributes attributes) {
   const Operator* found = operators_.Find("", op);
   ONWARD_CHECK(found != nullptr);
-  ASSIGN_OR_RETURN(Items outputs, Apply(*found, inputs, std::move(attributes), 1, {}, Origin{}));
+  ASSIGN_OR_RETURN(Items outputs, ApplyMade(*found, inputs, std::move(attributes), 1));
   return outputs[0];
 }
 
@@ -577,9 +654,10 @@ absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(
     const onnx::GraphProto& proto, const std::vector<ModelInput>& inputs,
     const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& initializers,
     const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset) {
-  GraphReader reader(operators, evaluator, binding, opset, /*inputs_known=*/false);
+  GraphReader reader(operators, evaluator, binding, opset, Reading::kOpen);
   RETURN_IF_ERROR(reader.Inputs(inputs));
   RETURN_IF_ERROR(reader.Initializers(proto, initializers));
+  reader.Declarations(proto);
   RETURN_IF_ERROR(reader.Nodes(proto));
   RETURN_IF_ERROR(reader.Outputs(proto));
   return reader.Take();

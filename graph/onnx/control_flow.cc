@@ -9,10 +9,6 @@
 namespace onward {
 namespace {
 
-constexpr char kDependsOnData[] =
-    " depends on data; Onward reads loops and conditions whose course is known from the file and "
-    "the extents of its inputs";
-
 absl::StatusOr<const onnx::GraphProto*> BodyOf(const onnx::NodeProto& node,
                                                absl::string_view name) {
   for (const onnx::AttributeProto& a : node.attribute()) {
@@ -47,17 +43,17 @@ absl::StatusOr<bool> Condition(const ItemRef& item, absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<const Tensor*> KnownTensor(const ItemRef& item, absl::string_view what) {
+  if (item != nullptr && item->kind == Item::Kind::kDeferred) return DependsOnData(what);
   if (item == nullptr || item->kind != Item::Kind::kTensor) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is no tensor"));
   }
-  if (item->known == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(what, kDependsOnData));
-  }
+  if (item->known == nullptr) return DependsOnData(what);
   return item->known.get();
 }
 
 absl::Status CheckSequence(const ItemRef& item, absl::string_view what) {
   if (item != nullptr && item->kind == Item::Kind::kSequence) return absl::OkStatus();
+  if (item != nullptr && item->kind == Item::Kind::kDeferred) return DependsOnData(what);
   return absl::InvalidArgumentError(absl::StrCat(what, " is no sequence"));
 }
 
@@ -258,7 +254,7 @@ absl::StatusOr<GraphReader::Items> GraphReader::Unstack(const ItemRef& tensor, i
   }
   const int64_t extent = tensor->type().dims[axis < 0 ? axis + rank : axis];
   if (extent == kDynamic) {
-    return absl::UnimplementedError(absl::StrCat("the extent of axis ", axis, kDependsOnData));
+    return DependsOnData(absl::StrCat("the extent of axis ", axis));
   }
   if (extent == 0) return Items{};
   const ItemRef axes = Known(Tensor::Of<int64_t>({1}, {axis}));
@@ -276,8 +272,7 @@ absl::StatusOr<GraphReader::Items> GraphReader::Pieces(const ItemRef& tensor,
   const Operator* split = operators_.Find("", "Split");
   ONWARD_CHECK(split != nullptr);
   const ItemRef list = Known(Tensor::Of<int64_t>({static_cast<int64_t>(sizes.size())}, sizes));
-  return Apply(*split, {tensor, list}, {{"axis", axis}}, static_cast<int>(sizes.size()), {},
-               Origin{});
+  return ApplyMade(*split, {tensor, list}, {{"axis", axis}}, static_cast<int>(sizes.size()));
 }
 
 absl::StatusOr<ItemRef> GraphReader::Stack(const Items& entries, int64_t axis,

@@ -59,7 +59,7 @@ absl::StatusOr<GraphReader::Items> GraphReader::ReadGradient(const onnx::NodePro
         " names in xs and zs, expected as many, y, and to be a node of the main graph"));
   }
   const std::vector<const onnx::NodeProto*> nodes = NodesFor(*file_graph_, node, y[0], given);
-  GraphReader sub(operators_, evaluator_, binding_, opset_, /*inputs_known=*/false);
+  GraphReader sub(operators_, evaluator_, binding_, opset_, Reading::kOpen);
   sub.file_graph_ = file_graph_;  // for a gradient of a gradient
   absl::flat_hash_map<const Value*, ItemRef> ours;
   const auto enter = [&](const std::string& name, const ItemRef& item) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/depends_on_data.h"
 #include "graph/ir/evaluator.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/operator.h"
@@ -24,21 +26,43 @@
 
 namespace onward {
 
+// A type of which not everything need be known: kDynamic extents, or no rank.
+struct PartialType {
+  DataType dtype = DataType::kUndefined;
+  bool ranked = false;
+  Dims dims;
+
+  bool whole() const;  // all of it is known
+};
+
+struct Deferred;
+
 // What a name of the file stands for. Several names may stand for one.
 struct Item;
 using ItemRef = std::shared_ptr<Item>;
 struct Item {
-  enum class Kind { kTensor, kSequence, kNothing };
+  enum class Kind { kTensor, kSequence, kNothing, kDeferred };
   Kind kind = Kind::kTensor;
   // kTensor: known, or a value of the graph; a constant of the graph is both.
   std::shared_ptr<const Tensor> known;
   Value* value = nullptr;
   std::string name;               // of the constant that it becomes in the graph
   std::vector<ItemRef> elements;  // kSequence; kNothing is an optional that holds none
+  // kDeferred: what only data decides. Null: it stands for what a body would be given.
+  std::shared_ptr<const Deferred> made_by;
+  PartialType partial;
 
   // REQUIRES: kTensor.
   const TensorType& type() const { return value != nullptr ? value->type : known->type(); }
   bool initializer() const { return value != nullptr && value->initializer; }
+};
+
+// A node that waits for data, and all that it reads (its bodies too), by name. It becomes
+// part of the region of the first value behind it whose type is known.
+struct Deferred {
+  int64_t order = 0;
+  onnx::NodeProto node;  // its outputs are renamed: names of bodies come again when unrolled
+  std::vector<std::pair<std::string, ItemRef>> reads;
 };
 
 // How much may be computed while a graph is read: a small file could ask for much.
@@ -59,12 +83,18 @@ class ReadingBudget {
   int64_t nodes_ = 200'000;
 };
 
+// How a reader reads.
+enum class Reading {
+  kOpen,    // the inputs of the model have extents; what depends on data is deferred
+  kKnown,   // they have values: everything is computed while it is read
+  kTraced,  // the same, and what is computed from floating inputs is in the graph too
+};
+
 class GraphReader {
  public:
-  // What it is given must outlive it. `inputs_known`: every input of the model is given a
-  // tensor, and everything is computed while it is read.
+  // What it is given must outlive it.
   GraphReader(const OperatorSet& operators, Evaluator* evaluator, const Binding& binding, int opset,
-              bool inputs_known);
+              Reading reading);
 
   absl::Status Inputs(const std::vector<ModelInput>& inputs);
   absl::Status KnownInputs(const std::vector<ModelInput>& inputs,
@@ -73,11 +103,17 @@ class GraphReader {
       const onnx::GraphProto& proto,
       const absl::flat_hash_map<std::string, std::shared_ptr<const Tensor>>& stored);
   absl::Status Nodes(const onnx::GraphProto& proto);
+  // The types that the file declares, for names of which only data would tell.
+  void Declarations(const onnx::GraphProto& proto);
   // As outputs of the graph.
   absl::Status Outputs(const onnx::GraphProto& proto);
+  void Keep(Value* value) { graph_->AddOutput(value->name, value); }
   std::unique_ptr<Graph> Take();
-  // REQUIRES: inputs_known.
+  // REQUIRES: not kOpen.
   absl::StatusOr<std::vector<ModelValue>> KnownOutputs(const onnx::GraphProto& proto);
+  // kTraced: the values of the outputs in the graph; null where they depend on no floating
+  // input.
+  std::vector<Value*> TracedOutputs(const onnx::GraphProto& proto) const;
 
   // Does it read nodes of this operator of ONNX itself, so that none is in a graph?
   static bool Handles(const std::string& op) { return HandlerOf(op) != nullptr; }
@@ -120,7 +156,12 @@ class GraphReader {
   absl::StatusOr<Items> Draw(const Operator& op, const Items& inputs, Attributes attributes,
                              int num_outputs, const std::vector<std::string>& names,
                              const Origin& origin);
-  // An operator of ONNX with one output, for the node that is read.
+  absl::StatusOr<Items> Trace(const Operator& op, const Items& inputs, Attributes attributes,
+                              int num_outputs, const std::vector<std::string>& names,
+                              const Origin& origin);
+  // For the node that is read; an operator of ONNX with one output.
+  absl::StatusOr<Items> ApplyMade(const Operator& op, const Items& inputs, Attributes attributes,
+                                  int num_outputs);
   absl::StatusOr<ItemRef> Make(absl::string_view op, const Items& inputs,
                                Attributes attributes = {});
   static ItemRef Known(Tensor tensor);
@@ -161,11 +202,26 @@ class GraphReader {
   absl::StatusOr<Items> ReadOptionalHasElement(const onnx::NodeProto& node, const Items& inputs);
   absl::StatusOr<Items> ReadOptionalGetElement(const onnx::NodeProto& node, const Items& inputs);
 
+  // ---- regions.cc
+  bool inputs_known() const { return reading_ != Reading::kOpen; }
+  bool Defers() const { return reading_ == Reading::kOpen && evaluator_ != nullptr; }
+  // The outputs of a node that waits for data; those whose types are known come out of a
+  // region of the graph.
+  absl::StatusOr<Items> Defer(onnx::NodeProto node);
+  absl::StatusOr<Items> DeferMade(const Operator& op, const Items& inputs,
+                                  const Attributes& attributes, int num_outputs);
+  absl::StatusOr<Items> DeferReading(onnx::NodeProto node,
+                                     std::vector<std::pair<std::string, ItemRef>> reads);
+  std::vector<PartialType> TypesOf(const onnx::NodeProto& node, const Items& inputs);
+  std::vector<PartialType> TypesOfBody(const onnx::NodeProto& node, const Items& inputs);
+  absl::StatusOr<Items> Close(const Items& outputs);
+
   const OperatorSet& operators_;
   Evaluator* evaluator_;
   const Binding& binding_;
   int opset_;
-  bool inputs_known_;
+  Reading reading_;
+  int64_t deferred_ = 0;  // how many nodes so far
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   // The graph's own names, then those of the bodies inside which the reader is.
@@ -175,6 +231,8 @@ class GraphReader {
       body_initializers_;
   absl::flat_hash_map<std::string, int> readers_;  // of each name: nodes and outputs
   int64_t next_ordinal_ = 0;                       // of nodes in bodies
+  absl::flat_hash_map<std::string, int64_t> bound_;  // symbols of the inputs' extents
+  absl::flat_hash_map<std::string, PartialType> declared_;
   ReadingBudget budget_;
   const onnx::GraphProto* file_graph_ = nullptr;  // the main one, once its nodes are read
 };
@@ -182,6 +240,14 @@ class GraphReader {
 // What graph_reader's files share: the input of a node, checked.
 absl::StatusOr<const Tensor*> KnownTensor(const ItemRef& item, absl::string_view what);
 absl::Status CheckSequence(const ItemRef& item, absl::string_view what);
+
+// The types of the outputs as far as the schema's inference tells them from inputs of which
+// not everything is known; an input without a type is absent or no tensor.
+absl::StatusOr<std::vector<PartialType>> InferPartially(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        const std::vector<PartialType>& inputs,
+                                                        const std::vector<const Tensor*>& constants,
+                                                        int num_outputs);
 
 }  // namespace onward
 

@@ -319,7 +319,7 @@ absl::StatusOr<std::vector<ModelValue>> OnnxModel::Evaluate(
     const std::vector<ModelValue>& inputs) const {
   const auto read = [&]() -> absl::StatusOr<std::vector<ModelValue>> {
     const Binding binding;
-    GraphReader reader(operators, evaluator, binding, opset_, /*inputs_known=*/true);
+    GraphReader reader(operators, evaluator, binding, opset_, Reading::kKnown);
     RETURN_IF_ERROR(reader.KnownInputs(inputs_, inputs));
     RETURN_IF_ERROR(reader.Initializers(canonical_->graph(), by_name_));
     RETURN_IF_ERROR(reader.Nodes(canonical_->graph()));

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
+#include "graph/onnx/graph_reader.h"
 #include "graph/onnx/proto.h"
 #include "onnx/defs/schema.h"
 #include "onnx/defs/shape_inference.h"
@@ -30,13 +31,16 @@ constexpr int64_t kLargestShapeInput = 4096;
 // Presents one call to ONNX's inference functions.
 class OnnxContext : public onnx::InferenceContext {
  public:
-  explicit OnnxContext(InferContext& call) : call_(call), outputs_(call.num_outputs()) {
+  // `ranked`, if given, says of which inputs the rank is known.
+  explicit OnnxContext(InferContext& call, const std::vector<bool>* ranked = nullptr)
+      : call_(call), outputs_(call.num_outputs()) {
     types_.resize(call.num_inputs());
     data_.resize(call.num_inputs());
     for (int i = 0; i < call.num_inputs(); ++i) {
       if (!call.has(i)) continue;
       types_[i] = std::make_unique<onnx::TypeProto>();
       TypeToProto(call.input(i), types_[i].get());
+      if (ranked != nullptr && !(*ranked)[i]) types_[i]->mutable_tensor_type()->clear_shape();
       const Tensor* constant = call.constant(i);
       if (constant != nullptr && constant->elements() <= kLargestShapeInput) {
         data_[i] = std::make_unique<onnx::TensorProto>();
@@ -72,14 +76,28 @@ class OnnxContext : public onnx::InferenceContext {
   const onnx::SparseTensorProto* getInputSparseData(size_t) const override { return nullptr; }
   const onnx::TensorShapeProto* getSymbolicInput(size_t) const override { return nullptr; }
 
+  // As far as it was inferred; an output without a type stays undefined.
+  std::vector<PartialType> Partial() const {
+    std::vector<PartialType> types(outputs_.size());
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!outputs_[i].has_tensor_type()) continue;
+      const onnx::TypeProto::Tensor& t = outputs_[i].tensor_type();
+      types[i].dtype = static_cast<DataType>(t.elem_type());
+      types[i].ranked = t.has_shape();
+      for (const auto& d : t.shape().dim()) {
+        types[i].dims.push_back(d.has_dim_value() && d.dim_value() >= 0 ? d.dim_value() : kDynamic);
+      }
+    }
+    return types;
+  }
+
   // Copies what was inferred; an output without a type stays undefined.
   absl::Status Finish() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!outputs_[i].has_tensor_type()) continue;
       const onnx::TypeProto::Tensor& t = outputs_[i].tensor_type();
       if (!t.has_shape()) {
-        return absl::InvalidArgumentError(
-            "the rank of the result depends on data: its shape cannot be told before it runs");
+        return DependsOnData("the rank of its result");
       }
       Dims dims;
       for (const auto& d : t.shape().dim()) {
@@ -227,6 +245,29 @@ absl::Status CheckOnnxCall(absl::string_view domain, absl::string_view name,
   RETURN_IF_ERROR(CheckArity(*schema, call));
   RETURN_IF_ERROR(CheckTypes(*schema, call));
   return CheckAttributes(*schema, call);
+}
+
+absl::StatusOr<std::vector<PartialType>> InferPartially(const Operator& op,
+                                                        const Attributes& attributes,
+                                                        const std::vector<PartialType>& inputs,
+                                                        const std::vector<const Tensor*>& constants,
+                                                        int num_outputs) {
+  const onnx::OpSchema* schema = FindSchema(op.domain, op.name);
+  if (schema == nullptr) return DependsOnData(op.name);
+  std::vector<TensorType> types(inputs.size());
+  std::vector<const TensorType*> pointers;
+  std::vector<bool> ranked;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types[i] = {inputs[i].dtype, inputs[i].dims, {}};
+    pointers.push_back(inputs[i].dtype == DataType::kUndefined ? nullptr : &types[i]);
+    ranked.push_back(inputs[i].ranked);
+  }
+  InferContext call(op, attributes, pointers, constants, num_outputs);
+  RETURN_IF_ERROR(CheckArity(*schema, call));
+  RETURN_IF_ERROR(CheckTypes(*schema, call));
+  OnnxContext context(call, &ranked);
+  RETURN_IF_ERROR(CatchOnnx([&] { schema->GetTypeAndShapeInferenceFunction()(context); }));
+  return context.Partial();
 }
 
 std::vector<FormalInput> OnnxInputs(absl::string_view domain, absl::string_view name) {

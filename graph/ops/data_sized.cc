@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/depends_on_data.h"
 #include "graph/ir/graph.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
@@ -18,10 +19,6 @@
 
 namespace onward {
 namespace {
-
-absl::Status DependsOnData() {
-  return absl::UnimplementedError("the size of its result depends on data");
-}
 
 // An axis of x, or an error that names both.
 absl::StatusOr<int64_t> AxisOf(const Attributes& attributes, const Dims& x) {
@@ -52,7 +49,7 @@ absl::Status InferCompress(InferContext& c) {
   if (!whole) {
     ASSIGN_OR_RETURN(axis, AxisOf(c.attributes(), x));
   }
-  if (c.constant(1) == nullptr) return DependsOnData();
+  if (c.constant(1) == nullptr) return DependsOnData("the size of its result");
   ASSIGN_OR_RETURN(const std::vector<int64_t> places,
                    Chosen(*c.constant(1), whole ? Elements(x) : x[axis]));
   Dims y = x;
@@ -67,7 +64,7 @@ absl::Status InferCompress(InferContext& c) {
 absl::Status LowerCompress(LowerContext& l) {
   Builder& b = l.b();
   const Tensor* condition = l.node().input(1)->constant.get();
-  if (condition == nullptr) return DependsOnData();
+  if (condition == nullptr) return DependsOnData("the size of its result");
   const bool whole = !l.attributes().Has("axis");
   Expr x = whole ? b.Reshape(l.x(0), {Elements(l.x(0).dims())}) : l.x(0);
   const int64_t axis = whole ? 0 : FromBack(l.attributes().Int("axis", 0), x.rank());
@@ -190,7 +187,7 @@ Distinct FindDistinct(const Tensor& x, const Parts& parts) {
 }
 
 absl::StatusOr<Distinct> DistinctOf(const Tensor* x, const Attributes& attributes, int64_t* axis) {
-  if (x == nullptr) return DependsOnData();
+  if (x == nullptr) return DependsOnData("the size of its result");
   if (x->dtype() == DataType::kUndefined || SizeOf(x->dtype()) == 0) {
     return absl::UnimplementedError(
         absl::StrCat("no order of elements of type ", std::string(Name(x->dtype()))));
@@ -350,7 +347,7 @@ absl::Status InferSuppression(InferContext& c) {
       return absl::InvalidArgumentError(
           absl::StrCat("input ", i, " is ", std::string(Name(c.input(i).dtype))));
     }
-    if (c.has(i) && c.constant(i) == nullptr) return DependsOnData();
+    if (c.has(i) && c.constant(i) == nullptr) return DependsOnData("the size of its result");
     if (c.has(i)) inputs[i] = c.constant(i);
   }
   ASSIGN_OR_RETURN(const Suppression s, ReadSuppression(inputs, c.attributes()));
@@ -363,7 +360,7 @@ absl::Status LowerSuppression(LowerContext& l) {
   for (int i = 0; i < 5; ++i) {
     if (!l.has_x(i)) continue;
     inputs[i] = l.node().input(i)->constant.get();
-    if (inputs[i] == nullptr) return DependsOnData();
+    if (inputs[i] == nullptr) return DependsOnData("the size of its result");
   }
   ASSIGN_OR_RETURN(const Suppression s, ReadSuppression(inputs, l.attributes()));
   const std::vector<int64_t> kept = Kept(s);

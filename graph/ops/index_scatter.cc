@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/ir/builder.h"
+#include "graph/ir/depends_on_data.h"
 #include "graph/ops/checked.h"
 #include "graph/ops/operators.h"
 #include "graph/ops/rules.h"
@@ -357,9 +358,7 @@ absl::Status OneHotGradient(GradientContext& g) {
 // NonZero(ConstantOfShape(..)) for a list of all indices).
 absl::Status InferNonZero(InferContext& call) {
   const Tensor* x = call.constant(0);
-  if (x == nullptr) {
-    return absl::UnimplementedError("the size of its result depends on data");
-  }
+  if (x == nullptr) return DependsOnData("the size of its result");
   int64_t count = 0;
   for (int64_t i = 0; i < x->elements(); ++i) count += x->At(i) != 0 ? 1 : 0;
   call.SetOutput(0, DataType::kInt64, {static_cast<int64_t>(x->dims().size()), count});

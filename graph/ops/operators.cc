@@ -39,6 +39,7 @@ OperatorList::OperatorList(std::vector<Operator> more) {
   AddRandomOperators(family);
   AddOptimizerOperators(family);
   AddCollectiveOperators(family);
+  AddControlOperators(family);
   AddLayoutOperators(family);
   AddFusedOperators(family);
   for (Operator& op : family) Add(std::move(op));

@@ -64,6 +64,7 @@ void AddLossOperators(OperatorFamily& list);
 void AddRandomOperators(OperatorFamily& list);
 void AddOptimizerOperators(OperatorFamily& list);
 void AddCollectiveOperators(OperatorFamily& list);
+void AddControlOperators(OperatorFamily& list);
 void AddLayoutOperators(OperatorFamily& list);
 void AddFusedOperators(OperatorFamily& list);
 
