@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -183,7 +184,7 @@ class RegionTest : public testing::TestWithParam<Case> {
     return numbers;
   }
 
-  Interpreter interpreter_{&StandardOperators(), &HostKernels()};
+  Interpreter interpreter_{&StandardOperators(), &HostKernels(), KernelRows::kBest};
 };
 
 TEST_P(RegionTest, GradientsAreThoseOfFiniteDifferences) {
@@ -255,6 +256,14 @@ g (double[4] x) => (double[2] y) {
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.status().message().find("float64[3], expected float64[2]"), std::string::npos)
       << failed.status();
+}
+
+// A plan names the row of a step, and the executor finds it by operator and name.
+TEST(HostKernels, RowsOfAnOperatorHaveNamesOfTheirOwn) {
+  std::set<std::pair<std::string, std::string>> names;
+  for (const Kernel& row : HostKernels()) {
+    EXPECT_TRUE(names.emplace(row.op, row.name).second) << row.op << " " << row.name;
+  }
 }
 
 }  // namespace

@@ -7,13 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "backend/runtime/interpreter.h"
 #include "backend/runtime/kernel_oracle.h"
+#include "backend/runtime/prepare_for_plan.h"
 #include "backend/runtime/regions.h"
 #include "graph/base/status_macros.h"
 #include "graph/ops/operators.h"
-#include "graph/passes/fuse_elementwise.h"
-#include "graph/passes/fuse_products.h"
-#include "graph/passes/simplify.h"
-#include "graph/plan/legalize.h"
 #include "graph/plan/planner.h"
 #include "kernels/kernel.h"
 #include "strategy/strategy.h"
@@ -63,12 +60,8 @@ absl::StatusOr<std::unique_ptr<InferenceModel::Planned>> InferenceModel::MakePla
   }
   const auto step = [&](int64_t) -> absl::StatusOr<std::unique_ptr<Graph>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, model_->Build(operators, &evaluator, binding));
-    RETURN_IF_ERROR(Simplify(graph.get(), operators, &evaluator));
-    ASSIGN_OR_RETURN(const bool lowered,
-                     Legalize(graph.get(), operators, oracle, Device{}, std::max(1, threads_)));
-    if (lowered) RETURN_IF_ERROR(Simplify(graph.get(), operators, &evaluator));
-    RETURN_IF_ERROR(FuseProducts(graph.get(), operators).status());
-    RETURN_IF_ERROR(FuseElementwise(graph.get(), operators).status());
+    RETURN_IF_ERROR(PrepareForPlan(graph.get(), operators, &evaluator, oracle, Device{},
+                                   std::max(1, threads_), nullptr));
     return graph;
   };
   Placement placement;

@@ -23,8 +23,15 @@ import onnx.numpy_helper
 import onward.backend
 
 # Cases of each kind, and how many of them at least must pass.
-COUNTS = {"node": (1884, 1500), "simple": (23, 15), "pytorch-converted": (82, 82),
+COUNTS = {"node": (1884, 1841), "simple": (23, 23), "pytorch-converted": (82, 82),
           "pytorch-operator": (35, 35)}
+
+HALF_ATTENTION = [
+    "test_attention_%s%s" % (name, expanded)
+    for name in ("4d_causal_bf16", "4d_padded_kv_bf16", "4d_causal_padded_kv_bf16",
+                 "4d_attn_mask_causal_bf16", "3d_causal_bf16")
+    for expanded in ("", "_expanded")
+] + ["test_attention_4d_causal_fp16_expanded"]
 
 # Name of the case, or what it begins with, before '*': why it is left out.
 LEFT_OUT = {
@@ -35,6 +42,10 @@ LEFT_OUT = {
     "test_training_dropout_default_mask": "its mask is drawn from numpy's generator",
     "test_dft_inverse": "expects the rounding errors of numpy's transform, 1.9e-7 for zeros",
     "test_dft_inverse_opset19": "expects the rounding errors of numpy's transform",
+    **{name: "expects the sums inside of softmax rounded to 16 bits at every step; here a node is "
+             "rounded once" for name in HALF_ATTENTION},
+    "test_image_decoder*": "Onward decodes no images",
+    "test_ai_onnx_ml*": "trees and tables of classical machine learning have no place in a net",
     "test_scan_sum": "Scan of opset 8, which had a batch axis and which nobody writes",
 }
 

@@ -126,11 +126,11 @@ absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelCall& call,
 const KernelTable& HostKernels() {
   static const KernelTable* const table = [] {
     auto* rows = new KernelTable(CpuKernels());
-    rows->push_back({"host.Region", "onward.Region", true, AcceptPlain, WantPlain,
+    rows->push_back({"host.Region", "onward.Region", false, AcceptPlain, WantPlain,
                      [](const KernelCall& call, const KernelMemory& memory, const Execution&) {
                        return Bind<BoundRegion>(call, memory);
                      }});
-    rows->push_back({"host.RegionGradient", "onward.RegionGradient", true, AcceptPlain, WantPlain,
+    rows->push_back({"host.RegionGradient", "onward.RegionGradient", false, AcceptPlain, WantPlain,
                      [](const KernelCall& call, const KernelMemory& memory, const Execution&) {
                        return Bind<BoundRegionGradient>(call, memory, *call.attributes);
                      }});

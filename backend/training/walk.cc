@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backend/runtime/prepare_for_plan.h"
 #include "backend/runtime/regions.h"
 #include "graph/base/errors.h"
 #include "graph/base/status_macros.h"
@@ -10,15 +11,10 @@
 #include "graph/ir/verifier.h"
 #include "graph/passes/autodiff.h"
 #include "graph/passes/cross_shards.h"
-#include "graph/passes/fuse_elementwise.h"
-#include "graph/passes/fuse_products.h"
 #include "graph/passes/loss_model.h"
 #include "graph/passes/optimizer.h"
 #include "graph/passes/sample_axis.h"
-#include "graph/passes/simplify.h"
 #include "graph/passes/training_mode.h"
-#include "graph/passes/widen.h"
-#include "graph/plan/legalize.h"
 
 namespace onward {
 namespace {
@@ -28,13 +24,6 @@ absl::StatusOr<Value*> One(Graph* graph, const OperatorSet& operators, const Val
   Expr one = b.Scalar(like->dtype(), 1);
   RETURN_IF_ERROR(b.status());
   return one.value();
-}
-
-// (Reference loops are not asked whether they take small types: many find out when they
-// run, and none is faster for them.)
-bool HasOwnKernel(const KernelOracle& oracle, const KernelCall& call) {
-  const auto choice = oracle.Choose(Device{}, call);
-  return choice.ok() && (!choice->reference || call.op == "Cast");
 }
 
 std::string BiasesNote(const std::vector<DroppedBias>& biases) {
@@ -226,21 +215,11 @@ absl::StatusOr<std::unique_ptr<Graph>> Walk::PredictionStep(int64_t samples) {
 }
 
 absl::Status Walk::Optimize(Graph* graph) {
-  RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
-  ASSIGN_OR_RETURN(const bool widened, Widen(graph, operators_, [this](const KernelCall& call) {
-                     return HasOwnKernel(oracle_, call);
-                   }));
-  if (widened) RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
-  RETURN_IF_ERROR(Observe("simplified", *graph));
   const Device device =
       options_.placement.devices.empty() ? Device{} : options_.placement.devices[0];
-  ASSIGN_OR_RETURN(const bool lowered, Legalize(graph, operators_, oracle_, device,
-                                                std::max(1, options_.placement.threads)));
-  if (lowered) RETURN_IF_ERROR(Simplify(graph, operators_, &evaluator_));
-  RETURN_IF_ERROR(FuseProducts(graph, operators_).status());
-  RETURN_IF_ERROR(FuseElementwise(graph, operators_).status());
-  RETURN_IF_ERROR(Observe("fused", *graph));
-  return absl::OkStatus();
+  return PrepareForPlan(graph, operators_, &evaluator_, oracle_, device,
+                        std::max(1, options_.placement.threads),
+                        [this](const char* stage, const Graph& g) { return Observe(stage, g); });
 }
 
 absl::StatusOr<Plan> Walk::PlanOf(const ReplicaStep& step, int64_t samples) {

@@ -221,7 +221,10 @@ absl::Status LowerDropout(LowerContext& c) {
   const Value* mode = c.has_x(2) ? c.node().input(2) : nullptr;
   bool training = mode != nullptr && mode->constant == nullptr;
   if (mode != nullptr && mode->constant != nullptr) training = mode->constant->IntAt(0) != 0;
-  if (training) {
+  const Value* ratio = c.has_x(1) ? c.node().input(1) : nullptr;
+  const bool drops_none =
+      ratio != nullptr && ratio->constant != nullptr && ratio->constant->At(0) == 0;
+  if (training && !drops_none) {
     return WithExitCode(
         absl::UnimplementedError("Dropout with training_mode that is not false: its random numbers "
                                  "have no seed here; put the model in training form first"),
@@ -240,6 +243,9 @@ void AddOnnxDropout(OperatorFamily& list) {
                    "{ r = Constant <value_float = 0.25>() y, mask = Dropout <seed = 1>(x, r) }")
           .Example("g (float[2, 0] x) => (float[2, 0] y) { r = Constant <value_float = 0.25>() "
                    "f = Constant <value = bool {0}>() y = Dropout(x, r, f) }")
+          .Example("g (float[2, 3] x) => (float[2, 3] y, bool[2, 3] mask) "
+                   "{ r = Constant <value_float = 0.0>() t = Constant <value = bool {1}>() "
+                   "y, mask = Dropout(x, r, t) }")
           .Samples([](const Node&, absl::Span<const SampleAxis> in, int) { return in[0]; })
           .AlwaysLower(LowerDropout));
 }

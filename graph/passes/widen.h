@@ -16,8 +16,7 @@ using HasKernel = std::function<bool(const KernelCall& call)>;
 
 // A node on float16 or bfloat16 for which there is none is computed in float32, one on
 // integers in int64: its inputs are cast, and its outputs are cast back, which rounds once
-// per node. Tells whether
-// anything changed. To be run when operators have been lowered.
+// per node. Tells whether anything changed.
 absl::StatusOr<bool> Widen(Graph* graph, const OperatorSet& operators, const HasKernel& has_kernel);
 
 }  // namespace onward

@@ -205,6 +205,7 @@ void AddElementwiseReference(KernelTable& table) {
   });
   table.push_back(TypedReference<Binary<EqualFunctor, AllTypes>, AllTypes>("Equal"));
   table.push_back(TypedReference<EqualStrings, TypeList<StringRef>>("Equal"));
+  table.back().name = "reference.EqualStrings";
   table.push_back(TypedReference<Binary<AndFunctor, BoolTypes>, BoolTypes>("And"));
   table.push_back(TypedReference<Binary<OrFunctor, BoolTypes>, BoolTypes>("Or"));
   table.push_back(TypedReference<Binary<XorFunctor, BoolTypes>, BoolTypes>("Xor"));

@@ -6,6 +6,12 @@ import numpy
 import onnx
 
 STRING = onnx.TensorProto.STRING
+_WHOLE_BYTES = {
+    onnx.TensorProto.INT4: numpy.int8,
+    onnx.TensorProto.UINT4: numpy.uint8,
+    onnx.TensorProto.INT2: numpy.int8,
+    onnx.TensorProto.UINT2: numpy.uint8,
+}
 
 
 class OnwardError(RuntimeError):
@@ -61,7 +67,9 @@ def _to_value(x):
     x = numpy.asarray(x)
     if x.dtype.kind in "OUST":
         return STRING, x.shape, [_to_bytes(s) for s in x.reshape(-1)]
-    return onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape, x.tobytes()
+    dtype = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    # Inside, an integer of less than a byte is one of a whole byte, sign and all.
+    return dtype, x.shape, x.astype(_WHOLE_BYTES.get(dtype, x.dtype)).tobytes()
 
 
 def _to_bytes(string):
@@ -78,4 +86,5 @@ def _from_value(value):
         array = numpy.empty(len(data), object)
         array[:] = [string.decode() for string in data]
         return array.reshape(shape)
-    return numpy.frombuffer(data, onnx.helper.tensor_dtype_to_np_dtype(dtype)).reshape(shape).copy()
+    target = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    return numpy.frombuffer(data, _WHOLE_BYTES.get(dtype, target)).astype(target).reshape(shape)
