@@ -140,7 +140,10 @@ absl::StatusOr<std::unique_ptr<Graph>> Parse(const std::string& text) {
 TEST(OperatorSuite, EveryOperatorHasExamplesAndARuleOrAReason) {
   int examples = 0;
   for (const auto& op : StandardOperators().all()) {
-    EXPECT_FALSE(op->examples.empty() && !op->collective) << op->id() << " has no example";
+    // The body of a region cannot be said in ONNX's text: tests/region_test.cc.
+    const bool elsewhere =
+        op->collective || op->id() == "onward.Region" || op->id() == "onward.RegionGradient";
+    EXPECT_FALSE(op->examples.empty() && !elsewhere) << op->id() << " has no example";
     EXPECT_TRUE(op->gradients != Operator::Gradients::kUnstated || op->lower != nullptr)
         << op->id() << " has no gradient, no lowering and no reason";
     EXPECT_TRUE(op->infer != nullptr) << op->id();

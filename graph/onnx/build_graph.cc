@@ -232,8 +232,9 @@ absl::Status GraphReader::Outputs(const onnx::GraphProto& proto) {
           absl::StrCat("output '", output.name(), "' is made by no node"));
     }
     if (item->kind == Item::Kind::kDeferred) {
-      return absl::UnimplementedError(
-          absl::StrCat("the shape of output '", output.name(), "' depends on data"));
+      return absl::UnimplementedError(absl::StrCat("the shape of output '", output.name(),
+                                                   "' depends on data, from ", FirstDeferred(item),
+                                                   " on"));
     }
     if (item->kind != Item::Kind::kTensor) {
       return absl::UnimplementedError(

@@ -61,6 +61,7 @@ struct Item {
 // part of the region of the first value behind it whose type is known.
 struct Deferred {
   int64_t order = 0;
+  std::string where;     // the node, for messages
   onnx::NodeProto node;  // its outputs are renamed: names of bodies come again when unrolled
   std::vector<std::pair<std::string, ItemRef>> reads;
 };
@@ -82,6 +83,9 @@ class ReadingBudget {
   double work_ = 1e9;  // elements read, and multiplications of what is not elementwise
   int64_t nodes_ = 200'000;
 };
+
+// Of what waits for data: the node from which on it does.
+std::string FirstDeferred(const ItemRef& item);
 
 // How a reader reads.
 enum class Reading {

@@ -103,7 +103,7 @@ void AddTensors(Collection* out) {
       t->set_raw_data(std::string(bytes, 'x'));
     });
   }
-  out->Weight("strings", "type", [](auto* t) {
+  out->Weight("strings", "is string", [](auto* t) {
     t->set_data_type(onnx::TensorProto::STRING);
     t->clear_float_data();
     for (int i = 0; i < 12; ++i) t->add_string_data("word");
@@ -185,7 +185,7 @@ void AddGraphs(Collection* out) {
     g->mutable_input(0)->mutable_type()->mutable_tensor_type()->clear_shape();
   });
   out->Graph("an input without a type", "", [](auto* g) { g->mutable_input(0)->clear_type(); });
-  out->Graph("an input of strings", "type", [](auto* g) {
+  out->Graph("an input of strings", "is string", [](auto* g) {
     g->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
         onnx::TensorProto::STRING);
   });

@@ -175,6 +175,20 @@ bool PartialType::whole() const {
          std::find(dims.begin(), dims.end(), kDynamic) == dims.end();
 }
 
+std::string FirstDeferred(const ItemRef& item) {
+  const Deferred* first = item->made_by.get();
+  for (bool earlier = true; earlier;) {
+    earlier = false;
+    for (const auto& [name, read] : first->reads) {
+      if (read == nullptr || read->made_by == nullptr) continue;
+      first = read->made_by.get();
+      earlier = true;
+      break;
+    }
+  }
+  return first->where;
+}
+
 void GraphReader::Declarations(const onnx::GraphProto& proto) {
   const auto declare = [&](const onnx::ValueInfoProto& info) {
     if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) return;
@@ -243,6 +257,7 @@ absl::StatusOr<GraphReader::Items> GraphReader::DeferReading(
   types.resize(node.output_size());
   auto deferred = std::make_shared<Deferred>();
   deferred->order = deferred_++;
+  deferred->where = Where(node);
   Items outputs;
   bool whole = false;
   for (int i = 0; i < node.output_size(); ++i) {
