@@ -23,7 +23,7 @@ import onnx.numpy_helper
 import onward.backend
 
 # Cases of each kind, and how many of them at least must pass.
-COUNTS = {"node": (1884, 1843), "simple": (23, 23), "pytorch-converted": (82, 82),
+COUNTS = {"node": (1884, 1851), "simple": (23, 23), "pytorch-converted": (82, 82),
           "pytorch-operator": (35, 35)}
 
 HALF_ATTENTION = [
@@ -45,7 +45,6 @@ LEFT_OUT = {
     **{name: "expects the sums inside of softmax rounded to 16 bits at every step; here a node is "
              "rounded once" for name in HALF_ATTENTION},
     "test_image_decoder*": "Onward decodes no images",
-    "test_ai_onnx_ml*": "trees and tables of classical machine learning have no place in a net",
     "test_scan_sum": "Scan of opset 8, which had a batch axis and which nobody writes",
 }
 
