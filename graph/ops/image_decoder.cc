@@ -22,41 +22,53 @@ uint8_t Grey(const uint8_t* rgb) {
   return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
-absl::StatusOr<Tensor> Decoded(const Tensor* file, const Attributes& attributes) {
+struct Request {
+  ImageFile file;
+  bool grey = false, blue_first = false;
+  int64_t channels() const { return grey ? 1 : 3; }
+};
+
+absl::StatusOr<Request> ReadRequest(const Tensor* file, const Attributes& attributes) {
   if (file == nullptr) {
     return absl::UnimplementedError("the size of its result depends on data");
   }
   const std::string format = attributes.String("pixel_format", "RGB");
-  const bool grey = format == "Grayscale";
-  if (!grey && format != "RGB" && format != "BGR") {
+  Request request{file->values<uint8_t>(), format == "Grayscale", format == "BGR"};
+  if (!request.grey && !request.blue_first && format != "RGB") {
     return absl::InvalidArgumentError(
         absl::StrCat("pixel_format is '", format, "', expected RGB, BGR or Grayscale"));
   }
-  ASSIGN_OR_RETURN(const Image image, DecodeImage(file->values<uint8_t>()));
-  const int64_t channels = grey ? 1 : 3;
-  ASSIGN_OR_RETURN(Tensor pixels,
-                   Tensor::Allocate(DataType::kUint8, {image.height, image.width, channels}));
+  return request;
+}
+
+absl::StatusOr<Tensor> Decoded(const Request& request) {
+  ASSIGN_OR_RETURN(const Image image, DecodeImage(request.file));
+  ASSIGN_OR_RETURN(Tensor pixels, Tensor::Allocate(DataType::kUint8, {image.height, image.width,
+                                                                      request.channels()}));
   uint8_t* y = pixels.mutable_values<uint8_t>().data();
   for (size_t i = 0; i < image.rgb.size(); i += 3) {
     const uint8_t* rgb = image.rgb.data() + i;
-    if (grey) {
+    if (request.grey) {
       *y++ = Grey(rgb);
       continue;
     }
-    for (int k = 0; k < 3; ++k) *y++ = rgb[format == "BGR" ? 2 - k : k];
+    for (int k = 0; k < 3; ++k) *y++ = rgb[request.blue_first ? 2 - k : k];
   }
   return pixels;
 }
 
 absl::Status InferDecoder(InferContext& c) {
   RETURN_IF_ERROR(OnnxInference("", "ImageDecoder")(c));
-  ASSIGN_OR_RETURN(const Tensor pixels, Decoded(c.constant(0), c.attributes()));
-  c.SetOutput(0, DataType::kUint8, pixels.dims());
+  ASSIGN_OR_RETURN(const Request request, ReadRequest(c.constant(0), c.attributes()));
+  ASSIGN_OR_RETURN(const Image size, DecodeImage(request.file, ImagePart::kSize));
+  c.SetOutput(0, DataType::kUint8, {size.height, size.width, request.channels()});
   return absl::OkStatus();
 }
 
 absl::Status LowerDecoder(LowerContext& l) {
-  ASSIGN_OR_RETURN(Tensor pixels, Decoded(l.node().input(0)->constant.get(), l.attributes()));
+  ASSIGN_OR_RETURN(const Request request,
+                   ReadRequest(l.node().input(0)->constant.get(), l.attributes()));
+  ASSIGN_OR_RETURN(Tensor pixels, Decoded(request));
   l.y(0, l.b().Constant(std::move(pixels)));
   return absl::OkStatus();
 }

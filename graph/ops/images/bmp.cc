@@ -98,9 +98,11 @@ absl::Status ReadPixel(ImageFile file, const Header& h, size_t row, int64_t x, u
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeBmp(ImageFile file) {
+absl::StatusOr<Image> DecodeBmp(ImageFile file, ImagePart part) {
   ASSIGN_OR_RETURN(const Header h, ReadHeader(file));
-  ASSIGN_OR_RETURN(Image image, BlankImage(h.height, h.width));
+  ASSIGN_OR_RETURN(Image image, BlankImage(h.height, h.width, part));
+  if (part == ImagePart::kSize) return image;
+
   const size_t row = (static_cast<size_t>(h.width) * h.bits + 31) / 32 * 4;
   // The last row need not be filled up.
   const size_t needed = row * (h.height - 1) + (static_cast<size_t>(h.width) * h.bits + 7) / 8;

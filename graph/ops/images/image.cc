@@ -14,7 +14,7 @@ absl::Status BrokenImage(absl::string_view what) {
   return WithExitCode(absl::InvalidArgumentError(what), ExitCode::kData);
 }
 
-absl::StatusOr<Image> BlankImage(int64_t height, int64_t width) {
+absl::StatusOr<Image> BlankImage(int64_t height, int64_t width, ImagePart part) {
   if (height < 1 || width < 1 || height > kMostPixels / width) {
     return BrokenImage(absl::StrCat("the image is of ", height, " by ", width,
                                     " pixels, expected 1 to ", kMostPixels, " of them"));
@@ -22,17 +22,17 @@ absl::StatusOr<Image> BlankImage(int64_t height, int64_t width) {
   Image image;
   image.height = height;
   image.width = width;
-  image.rgb.resize(height * width * 3);
+  if (part == ImagePart::kPixels) image.rgb.resize(height * width * 3);
   return image;
 }
 
 namespace {
 
-using Decoder = absl::StatusOr<Image> (*)(ImageFile file);
+using Decoder = absl::StatusOr<Image> (*)(ImageFile file, ImagePart part);
 
-absl::StatusOr<Image> WithinMemory(Decoder decode, ImageFile file) {
+absl::StatusOr<Image> WithinMemory(Decoder decode, ImageFile file, ImagePart part) {
   try {
-    return decode(file);
+    return decode(file, part);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("there is no memory for its pixels");
   }
@@ -40,7 +40,7 @@ absl::StatusOr<Image> WithinMemory(Decoder decode, ImageFile file) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeImage(ImageFile file) {
+absl::StatusOr<Image> DecodeImage(ImageFile file, ImagePart part) {
   struct Format {
     const char* name;
     absl::string_view begins;
@@ -65,7 +65,7 @@ absl::StatusOr<Image> DecodeImage(ImageFile file) {
   const absl::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   for (const Format& format : kFormats) {
     if (text.substr(0, format.begins.size()) != format.begins) continue;
-    absl::StatusOr<Image> image = WithinMemory(format.decode, file);
+    absl::StatusOr<Image> image = WithinMemory(format.decode, file, part);
     if (image.ok()) return image;
     return Annotate(image.status(),
                     absl::StrCat("a file of ", file.size(), " bytes that begins as ", format.name));

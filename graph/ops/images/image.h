@@ -18,7 +18,8 @@ namespace onward {
 struct Image {
   int64_t height = 0;
   int64_t width = 0;
-  std::vector<uint8_t> rgb;  // [height, width, 3], the first row at the top
+  // [height, width, 3], the first row at the top; empty where the size alone was asked for.
+  std::vector<uint8_t> rgb;
 
   uint8_t* at(int64_t y, int64_t x) { return rgb.data() + (y * width + x) * 3; }
 };
@@ -28,21 +29,23 @@ using ImageFile = absl::Span<const uint8_t>;
 inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // 192 MiB
 
 // Greys are three equal values, opacity is left out, more than 8 bits are rounded off.
-absl::StatusOr<Image> DecodeImage(ImageFile file);
+// kSize: what the file's header says, without the work of reading the pixels.
+enum class ImagePart { kSize, kPixels };
+absl::StatusOr<Image> DecodeImage(ImageFile file, ImagePart part = ImagePart::kPixels);
 
 // ---- For the decoders, one per format. REQUIRES: the file begins as the format does.
 
-absl::StatusOr<Image> DecodeJpeg(ImageFile file);
-absl::StatusOr<Image> DecodeJpeg2000(ImageFile file);
-absl::StatusOr<Image> DecodePng(ImageFile file);
-absl::StatusOr<Image> DecodeTiff(ImageFile file);
-absl::StatusOr<Image> DecodeWebp(ImageFile file);
-absl::StatusOr<Image> DecodeBmp(ImageFile file);
-absl::StatusOr<Image> DecodePnm(ImageFile file);
+absl::StatusOr<Image> DecodeJpeg(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodeJpeg2000(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodePng(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodeTiff(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodeWebp(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodeBmp(ImageFile file, ImagePart part);
+absl::StatusOr<Image> DecodePnm(ImageFile file, ImagePart part);
 
-// An image whose pixels are still to be filled in, or an error where it would be empty or
-// too large.
-absl::StatusOr<Image> BlankImage(int64_t height, int64_t width);
+// An image whose pixels, if wanted, are still to be filled in, or an error where it would be
+// empty or too large.
+absl::StatusOr<Image> BlankImage(int64_t height, int64_t width, ImagePart part);
 absl::Status BrokenImage(absl::string_view what);
 
 }  // namespace onward

@@ -28,7 +28,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr int kHeight = 9, kWidth = 13;
 
 Image Picture() {
-  Image image = *BlankImage(kHeight, kWidth);
+  Image image = *BlankImage(kHeight, kWidth, ImagePart::kPixels);
   for (int y = 0; y < kHeight; ++y) {
     for (int x = 0; x < kWidth; ++x) {
       image.at(y, x)[0] = static_cast<uint8_t>(20 * x);
@@ -210,6 +210,11 @@ TEST(DecodeImage, WhatWasEncoded) {
     ASSERT_TRUE(image.ok()) << kind.name << ": " << image.status();
     ASSERT_EQ(image->height, kHeight) << kind.name;
     ASSERT_EQ(image->width, kWidth) << kind.name;
+    const absl::StatusOr<Image> size = DecodeImage(kind.file, ImagePart::kSize);
+    ASSERT_TRUE(size.ok()) << kind.name << ": " << size.status();
+    EXPECT_EQ(size->height, kHeight) << kind.name;
+    EXPECT_EQ(size->width, kWidth) << kind.name;
+    EXPECT_TRUE(size->rgb.empty()) << kind.name;
     for (size_t i = 0; i < expected.rgb.size(); ++i) {
       ASSERT_NEAR(image->rgb[i], expected.rgb[i], kind.tolerance) << kind.name << " byte " << i;
     }

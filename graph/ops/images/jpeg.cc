@@ -50,26 +50,28 @@ bool Read(ImageFile file, jpeg_decompress_struct* jpeg, Errors* errors, Image* i
   return true;
 }
 
-absl::StatusOr<Image> Decode(ImageFile file, jpeg_decompress_struct* jpeg, Errors* errors) {
+absl::StatusOr<Image> Decode(ImageFile file, ImagePart part, jpeg_decompress_struct* jpeg,
+                             Errors* errors) {
   if (!Read(file, jpeg, errors, nullptr)) return BrokenImage(errors->message);
-  ASSIGN_OR_RETURN(Image image, BlankImage(jpeg->image_height, jpeg->image_width));
+  ASSIGN_OR_RETURN(Image image, BlankImage(jpeg->image_height, jpeg->image_width, part));
   if (jpeg->num_components != 1 && jpeg->num_components != 3) {
     return BrokenImage(absl::StrCat("it has ", jpeg->num_components,
                                     " components, expected grey or colours of red, green, blue"));
   }
+  if (part == ImagePart::kSize) return image;
   if (!Read(file, jpeg, errors, &image)) return BrokenImage(errors->message);
   return image;
 }
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg(ImageFile file) {
+absl::StatusOr<Image> DecodeJpeg(ImageFile file, ImagePart part) {
   Errors errors{};
   jpeg_decompress_struct jpeg{};
   jpeg.err = jpeg_std_error(&errors.handlers);
   errors.handlers.error_exit = Fail;
   errors.handlers.emit_message = Warn;
-  absl::StatusOr<Image> image = Decode(file, &jpeg, &errors);
+  absl::StatusOr<Image> image = Decode(file, part, &jpeg, &errors);
   jpeg_destroy_decompress(&jpeg);
   return image;
 }

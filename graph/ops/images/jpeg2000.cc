@@ -109,7 +109,7 @@ void Fill(const opj_image_t& picture, Image* image) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg2000(ImageFile file) {
+absl::StatusOr<Image> DecodeJpeg2000(ImageFile file, ImagePart part) {
   Source source;
   source.file = file;
   const Codec codec(opj_create_decompress(file[0] == 0 ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K),
@@ -135,7 +135,9 @@ absl::StatusOr<Image> DecodeJpeg2000(ImageFile file) {
   const Picture picture(read, opj_image_destroy);
   if (!has_header || picture == nullptr) return broken();
   ASSIGN_OR_RETURN(Image image, BlankImage(int64_t{picture->y1} - int64_t{picture->y0},
-                                           int64_t{picture->x1} - int64_t{picture->x0}));
+                                           int64_t{picture->x1} - int64_t{picture->x0}, part));
+  if (part == ImagePart::kSize) return image;
+
   RETURN_IF_ERROR(CheckComponents(*picture, image.height, image.width));
   if (opj_decode(codec.get(), stream.get(), picture.get()) == OPJ_FALSE ||
       opj_end_decompress(codec.get(), stream.get()) == OPJ_FALSE) {

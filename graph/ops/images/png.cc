@@ -54,11 +54,13 @@ bool ReadRows(png_structp png, png_bytepp rows) {
   return true;
 }
 
-absl::StatusOr<Image> Decode(png_structp png, png_infop about, Source* source) {
+absl::StatusOr<Image> Decode(png_structp png, png_infop about, ImagePart part, Source* source) {
   png_set_read_fn(png, source, ReadBytes);
   if (!ReadHeader(png, about)) return BrokenImage(source->message);
-  ASSIGN_OR_RETURN(Image image,
-                   BlankImage(png_get_image_height(png, about), png_get_image_width(png, about)));
+  ASSIGN_OR_RETURN(Image image, BlankImage(png_get_image_height(png, about),
+                                           png_get_image_width(png, about), part));
+  if (part == ImagePart::kSize) return image;
+
   if (png_get_rowbytes(png, about) != static_cast<size_t>(image.width) * 3) {
     return BrokenImage("its pixels do not become red, green and blue");
   }
@@ -70,13 +72,13 @@ absl::StatusOr<Image> Decode(png_structp png, png_infop about, Source* source) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodePng(ImageFile file) {
+absl::StatusOr<Image> DecodePng(ImageFile file, ImagePart part) {
   Source source;
   source.file = file;
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, Fail, Ignore);
   png_infop about = png == nullptr ? nullptr : png_create_info_struct(png);
   absl::StatusOr<Image> image = absl::ResourceExhaustedError("libpng cannot begin");
-  if (about != nullptr) image = Decode(png, about, &source);
+  if (about != nullptr) image = Decode(png, about, part, &source);
   png_destroy_read_struct(&png, &about, nullptr);
   return image;
 }

@@ -95,7 +95,7 @@ absl::Status ReadSamples(Reader* reader, bool text, bool colours, int64_t most, 
 
 }  // namespace
 
-absl::StatusOr<Image> DecodePnm(ImageFile file) {
+absl::StatusOr<Image> DecodePnm(ImageFile file, ImagePart part) {
   const char kind = static_cast<char>(file[1]);
   const bool text = kind <= '3', bits = kind == '1' || kind == '4';
   Reader reader(file);
@@ -107,7 +107,9 @@ absl::StatusOr<Image> DecodePnm(ImageFile file) {
   }
   if (most == 0) return BrokenImage("its largest value is 0");
   reader.SkipOne();
-  ASSIGN_OR_RETURN(Image image, BlankImage(height, width));
+  ASSIGN_OR_RETURN(Image image, BlankImage(height, width, part));
+  if (part == ImagePart::kSize) return image;
+
   RETURN_IF_ERROR(bits ? ReadBits(&reader, text, &image)
                        : ReadSamples(&reader, text, kind == '3' || kind == '6', most, &image));
   return image;

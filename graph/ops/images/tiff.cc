@@ -54,11 +54,13 @@ absl::Status Broken(const Source& source) {
   return BrokenImage(source.message[0] != 0 ? source.message : "libtiff cannot read it");
 }
 
-absl::StatusOr<Image> Decode(TIFF* tiff, const Source& source) {
+absl::StatusOr<Image> Decode(TIFF* tiff, ImagePart part, const Source& source) {
   uint32_t width = 0, height = 0;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
-  ASSIGN_OR_RETURN(Image image, BlankImage(height, width));
+  ASSIGN_OR_RETURN(Image image, BlankImage(height, width, part));
+  if (part == ImagePart::kSize) return image;
+
   std::vector<uint32_t> pixels(image.height * image.width);
   if (TIFFReadRGBAImageOriented(tiff, width, height, pixels.data(), ORIENTATION_TOPLEFT, 1) == 0 ||
       source.message[0] != 0) {
@@ -74,7 +76,7 @@ absl::StatusOr<Image> Decode(TIFF* tiff, const Source& source) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeTiff(ImageFile file) {
+absl::StatusOr<Image> DecodeTiff(ImageFile file, ImagePart part) {
   Source source;
   source.file = file;
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
@@ -87,7 +89,7 @@ absl::StatusOr<Image> DecodeTiff(ImageFile file) {
                                  nullptr, nullptr, options);
   TIFFOpenOptionsFree(options);
   if (tiff == nullptr) return Broken(source);
-  absl::StatusOr<Image> image = Decode(tiff, source);
+  absl::StatusOr<Image> image = Decode(tiff, part, source);
   TIFFClose(tiff);
   return image;
 }
