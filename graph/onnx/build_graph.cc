@@ -624,7 +624,8 @@ absl::StatusOr<GraphReader::Items> GraphReader::Draw(const Operator& op, const I
 }
 
 absl::StatusOr<GraphReader::Items> GraphReader::ApplyMade(const Operator& op, const Items& inputs,
-                                                          Attributes attributes, int num_outputs) {
+                                                          const Attributes& attributes,
+                                                          int num_outputs) {
   if (std::none_of(inputs.begin(), inputs.end(), IsDeferred)) {
     absl::StatusOr<Items> outputs = Apply(op, inputs, attributes, num_outputs, {}, Origin{});
     if (outputs.ok() || !Defers() || !IsDependsOnData(outputs.status())) return outputs;
@@ -633,10 +634,10 @@ absl::StatusOr<GraphReader::Items> GraphReader::ApplyMade(const Operator& op, co
 }
 
 absl::StatusOr<ItemRef> GraphReader::Make(absl::string_view op, const Items& inputs,
-                                          Attributes attributes) {
+                                          const Attributes& attributes) {
   const Operator* found = operators_.Find("", op);
   ONWARD_CHECK(found != nullptr);
-  ASSIGN_OR_RETURN(Items outputs, ApplyMade(*found, inputs, std::move(attributes), 1));
+  ASSIGN_OR_RETURN(Items outputs, ApplyMade(*found, inputs, attributes, 1));
   return outputs[0];
 }
 

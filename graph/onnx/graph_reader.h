@@ -164,10 +164,10 @@ class GraphReader {
                               int num_outputs, const std::vector<std::string>& names,
                               const Origin& origin);
   // For the node that is read; an operator of ONNX with one output.
-  absl::StatusOr<Items> ApplyMade(const Operator& op, const Items& inputs, Attributes attributes,
-                                  int num_outputs);
+  absl::StatusOr<Items> ApplyMade(const Operator& op, const Items& inputs,
+                                  const Attributes& attributes, int num_outputs);
   absl::StatusOr<ItemRef> Make(absl::string_view op, const Items& inputs,
-                               Attributes attributes = {});
+                               const Attributes& attributes = {});
   static ItemRef Known(Tensor tensor);
   Value* ValueOf(const ItemRef& item);
   absl::StatusOr<ModelValue> KnownValue(const ItemRef& item) const;
@@ -233,8 +233,8 @@ class GraphReader {
   // Constants of bodies: an unrolled body does not get them once per iteration.
   absl::flat_hash_map<const onnx::GraphProto*, absl::flat_hash_map<std::string, ItemRef>>
       body_initializers_;
-  absl::flat_hash_map<std::string, int> readers_;  // of each name: nodes and outputs
-  int64_t next_ordinal_ = 0;                       // of nodes in bodies
+  absl::flat_hash_map<std::string, int> readers_;    // of each name: nodes and outputs
+  int64_t next_ordinal_ = 0;                         // of nodes in bodies
   absl::flat_hash_map<std::string, int64_t> bound_;  // symbols of the inputs' extents
   absl::flat_hash_map<std::string, PartialType> declared_;
   ReadingBudget budget_;
