@@ -41,9 +41,7 @@ std::vector<Tensor> List(T&&... tensors) {
   return list;
 }
 
-const std::vector<Case>& Cases() {
-  static const auto* const cases = new std::vector<Case>{
-      {"AConditionOfData", R"(
+constexpr char kBranches[] = R"(
 g (double[2, 2] w, double[2] x) => (double[2] y) {
   zero = Constant<value = double {0}>()
   s = ReduceSum<keepdims = 0>(x)
@@ -51,21 +49,15 @@ g (double[2, 2] w, double[2] x) => (double[2] y) {
   h = MatMul(w, x)
   y = If(c) <then_branch = t () => (double[2] a) { q = Mul(h, h) a = Mul(q, x) },
              else_branch = e () => (double[2] b) { b = Sin(h) }>
-})",
-       2,
+})";
+
+const std::vector<Case>& Cases() {
+  static const auto* const cases = new std::vector<Case>{
+      {"AConditionOfData", kBranches, 2,
        [] {
          return List(Doubles({2, 2}, {1, 2, -1, .5}), Doubles({2}, {.3, .9}));
        }},
-      {"TheOtherBranch", R"(
-g (double[2, 2] w, double[2] x) => (double[2] y) {
-  zero = Constant<value = double {0}>()
-  s = ReduceSum<keepdims = 0>(x)
-  c = Greater(s, zero)
-  h = MatMul(w, x)
-  y = If(c) <then_branch = t () => (double[2] a) { q = Mul(h, h) a = Mul(q, x) },
-             else_branch = e () => (double[2] b) { b = Sin(h) }>
-})",
-       2,
+      {"TheOtherBranch", kBranches, 2,
        [] {
          return List(Doubles({2, 2}, {1, 2, -1, .5}), Doubles({2}, {.3, -.9}));
        }},

@@ -84,8 +84,12 @@ bool ReadingBudget::Compute(const Operator& op, absl::Span<const TensorType* con
   return bytes_ >= 0 && work_ >= 0;
 }
 
-absl::Status ReadingBudget::Unroll() {
-  if (!limited_ || nodes_-- > 0) return absl::OkStatus();
+absl::Status ReadingBudget::Unroll(int64_t count) {
+  constexpr int64_t kMostAtOnce = 1 << 24;  // of entries without elements there is no end
+  if (limited_ ? count <= nodes_ : count <= kMostAtOnce) {
+    nodes_ -= count;
+    return absl::OkStatus();
+  }
   return absl::UnimplementedError("the loops of the model, unrolled, are more than 200000 nodes");
 }
 

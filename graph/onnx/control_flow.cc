@@ -5,30 +5,23 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/graph_reader.h"
+#include "graph/onnx/proto.h"
 
 namespace onward {
 namespace {
 
 absl::StatusOr<const onnx::GraphProto*> BodyOf(const onnx::NodeProto& node,
                                                absl::string_view name) {
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.name() == std::string(name) && a.has_g()) return &a.g();
-  }
+  const onnx::AttributeProto* body = FindAttribute(node, name);
+  if (body != nullptr && body->has_g()) return &body->g();
   return absl::InvalidArgumentError(absl::StrCat("has no body '", name, "'"));
 }
 
-int64_t IntOf(const onnx::NodeProto& node, absl::string_view name, int64_t otherwise) {
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.name() == std::string(name)) return a.i();
-  }
-  return otherwise;
-}
-
+// As many zeros where there is none.
 std::vector<int64_t> IntsOf(const onnx::NodeProto& node, absl::string_view name, size_t size) {
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.name() == std::string(name)) return {a.ints().begin(), a.ints().end()};
-  }
-  return std::vector<int64_t>(size, 0);
+  const onnx::AttributeProto* a = FindAttribute(node, name);
+  if (a == nullptr) return std::vector<int64_t>(size, 0);
+  return {a->ints().begin(), a->ints().end()};
 }
 
 absl::StatusOr<bool> Condition(const ItemRef& item, absl::string_view what) {
@@ -169,7 +162,7 @@ absl::StatusOr<GraphReader::Items> GraphReader::ReadLoop(const onnx::NodeProto& 
 absl::StatusOr<GraphReader::Items> GraphReader::ReadScan(const onnx::NodeProto& node,
                                                          const Items& inputs) {
   ASSIGN_OR_RETURN(const onnx::GraphProto* body, BodyOf(node, "body"));
-  const int64_t scanned = IntOf(node, "num_scan_inputs", 0);
+  const int64_t scanned = IntAttribute(node, "num_scan_inputs", 0);
   if (scanned < 1 || scanned > static_cast<int64_t>(inputs.size())) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_scan_inputs is ", scanned, ", expected 1 to ", inputs.size()));
@@ -257,10 +250,10 @@ absl::StatusOr<GraphReader::Items> GraphReader::Unstack(const ItemRef& tensor, i
     return DependsOnData(absl::StrCat("the extent of axis ", axis));
   }
   if (extent == 0) return Items{};
+  RETURN_IF_ERROR(budget_.Unroll(extent));
   const ItemRef axes = Known(Tensor::Of<int64_t>({1}, {axis}));
   ASSIGN_OR_RETURN(Items parts, Pieces(tensor, std::vector<int64_t>(extent, 1), axis));
   for (ItemRef& part : parts) {
-    RETURN_IF_ERROR(budget_.Unroll());
     ASSIGN_OR_RETURN(part, Make("Squeeze", {part, axes}));
   }
   return parts;

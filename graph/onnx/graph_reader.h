@@ -74,8 +74,8 @@ class ReadingBudget {
   // Takes what computing the call costs; false where that is more than is left.
   bool Compute(const Operator& op, absl::Span<const TensorType* const> inputs,
                absl::Span<const TensorType> outputs);
-  // Takes one node of the body of a loop.
-  absl::Status Unroll();
+  // Takes nodes of the body of a loop, or entries of a list that is taken apart.
+  absl::Status Unroll(int64_t count = 1);
 
  private:
   bool limited_ = true;

@@ -197,6 +197,14 @@ void AddGraphs(Collection* out) {
       <ir_version: 8, opset_import: ["" : 17]>
       g (int64[N, 9223372036854775807] x) => (int64[N, 1] y)
       { y = ReduceProd <axes = [1]> (x) })");
+  out->Text("an axis that is 0 in 32 bits", "expected a number of 32 bits", R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[N, 2] x) => (float[N, 4] y)
+      { y = Concat <axis = 4294967296> (x, x) })");
+  out->Text("a reshape to more elements", "do not fit", R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[N, 2] x) => (float[N, 8] y)
+      { s = Constant <value = int64[2] {0, 8}> () y = Reshape (x, s) })");
   out->Graph("an input that is a sequence", "", [](auto* g) {
     auto* sequence = g->mutable_input(0)->mutable_type()->mutable_sequence_type();
     sequence->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);

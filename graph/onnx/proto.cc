@@ -297,6 +297,18 @@ void AttributeToProto(const std::string& name, const AttributeValue& value,
   std::visit(Setter{proto}, value);
 }
 
+const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, absl::string_view name) {
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (absl::string_view(a.name()) == name) return &a;
+  }
+  return nullptr;
+}
+
+int64_t IntAttribute(const onnx::NodeProto& node, absl::string_view name, int64_t otherwise) {
+  const onnx::AttributeProto* a = FindAttribute(node, name);
+  return a == nullptr ? otherwise : a->i();
+}
+
 void TypeToProto(const TensorType& type, onnx::TypeProto* proto) {
   onnx::TypeProto::Tensor* tensor = proto->mutable_tensor_type();
   tensor->set_elem_type(static_cast<int>(type.dtype));

@@ -41,6 +41,10 @@ absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& pr
 void AttributeToProto(const std::string& name, const AttributeValue& value,
                       onnx::AttributeProto* proto);
 
+// Null, or `otherwise`, where the node has no attribute of that name.
+const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, absl::string_view name);
+int64_t IntAttribute(const onnx::NodeProto& node, absl::string_view name, int64_t otherwise);
+
 void TypeToProto(const TensorType& type, onnx::TypeProto* proto);
 
 // Runs `body` and turns an exception of ONNX or protobuf into InvalidArgument.

@@ -308,10 +308,8 @@ std::vector<PartialType> GraphReader::TypesOf(const onnx::NodeProto& node, const
 std::vector<PartialType> GraphReader::TypesOfBody(const onnx::NodeProto& node,
                                                   const Items& inputs) {
   const auto body = [&](const char* name) -> const onnx::GraphProto* {
-    for (const auto& a : node.attribute()) {
-      if (a.name() == name && a.has_g()) return &a.g();
-    }
-    return nullptr;
+    const onnx::AttributeProto* a = FindAttribute(node, name);
+    return a != nullptr && a->has_g() ? &a->g() : nullptr;
   };
   const auto read = [&](const onnx::GraphProto* g, const Items& given) -> std::vector<PartialType> {
     if (g == nullptr) return {};

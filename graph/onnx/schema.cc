@@ -183,6 +183,12 @@ absl::Status CheckAttributeTypes(const onnx::OpSchema& schema, const InferContex
     const auto formal = schema.attributes().find(name);
     if (formal == schema.attributes().end()) continue;
     const auto type = kTypes[value.index()];
+    // Inference reads it as 32 bits: an axis of 2^32 would be checked as 0.
+    const auto* number = std::get_if<int64_t>(&value);
+    if (number != nullptr && *number != static_cast<int32_t>(*number) && name != "value_int") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute '", name, "' is ", *number, ", expected a number of 32 bits"));
+    }
     if (type == formal->second.type) continue;
     return absl::InvalidArgumentError(absl::StrCat("attribute '", name, "' is of type ",
                                                    Proto::AttributeType_Name(type), ", expected ",

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/graph_reader.h"
+#include "graph/onnx/proto.h"
 
 namespace onward {
 namespace {
@@ -13,18 +14,6 @@ ItemRef SequenceOf(std::vector<ItemRef> elements) {
   item->kind = Item::Kind::kSequence;
   item->elements = std::move(elements);
   return item;
-}
-
-const onnx::AttributeProto* AttributeOf(const onnx::NodeProto& node, absl::string_view name) {
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.name() == std::string(name)) return &a;
-  }
-  return nullptr;
-}
-
-int64_t IntOf(const onnx::NodeProto& node, absl::string_view name, int64_t otherwise) {
-  const onnx::AttributeProto* a = AttributeOf(node, name);
-  return a == nullptr ? otherwise : a->i();
 }
 
 ItemRef InputOrNull(const std::vector<ItemRef>& inputs, size_t i) {
@@ -122,9 +111,9 @@ absl::StatusOr<GraphReader::Items> GraphReader::ReadSplitToSequence(const onnx::
   if (tensor == nullptr || tensor->kind != Item::Kind::kTensor) {
     return absl::InvalidArgumentError("the first input is no tensor");
   }
-  const int64_t axis = IntOf(node, "axis", 0);
+  const int64_t axis = IntAttribute(node, "axis", 0);
   const ItemRef split = InputOrNull(inputs, 1);
-  if (split == nullptr && IntOf(node, "keepdims", 1) == 0) {
+  if (split == nullptr && IntAttribute(node, "keepdims", 1) == 0) {
     ASSIGN_OR_RETURN(Items entries, Unstack(tensor, axis));
     return Items{SequenceOf(std::move(entries))};
   }
@@ -146,8 +135,8 @@ absl::StatusOr<GraphReader::Items> GraphReader::ReadSplitToSequence(const onnx::
   } else {
     const int64_t most = given == nullptr ? 1 : given->IntAt(0);
     if (most < 1) return absl::InvalidArgumentError(absl::StrCat("parts of ", most, " entries"));
+    RETURN_IF_ERROR(budget_.Unroll(extent / most + 1));
     for (int64_t left = extent; left > 0; left -= most) {
-      RETURN_IF_ERROR(budget_.Unroll());
       sizes.push_back(std::min(left, most));
     }
   }
@@ -160,9 +149,9 @@ absl::StatusOr<GraphReader::Items> GraphReader::ReadConcatFromSequence(const onn
                                                                        const Items& inputs) {
   RETURN_IF_ERROR(CheckSequence(InputOrNull(inputs, 0), "the first input"));
   if (inputs[0]->elements.empty()) return absl::InvalidArgumentError("the sequence is empty");
-  if (AttributeOf(node, "axis") == nullptr) return absl::InvalidArgumentError("has no axis");
-  ASSIGN_OR_RETURN(ItemRef joined, Joined(inputs[0]->elements, IntOf(node, "axis", 0),
-                                          IntOf(node, "new_axis", 0) != 0));
+  if (FindAttribute(node, "axis") == nullptr) return absl::InvalidArgumentError("has no axis");
+  ASSIGN_OR_RETURN(ItemRef joined, Joined(inputs[0]->elements, IntAttribute(node, "axis", 0),
+                                          IntAttribute(node, "new_axis", 0) != 0));
   return Items{std::move(joined)};
 }
 

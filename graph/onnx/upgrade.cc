@@ -7,33 +7,22 @@
 #include "absl/strings/string_view.h"
 #include "graph/base/status_macros.h"
 #include "graph/onnx/inference_form.h"
+#include "graph/onnx/proto.h"
 
 namespace onward {
 namespace {
 
 using Nodes = std::vector<onnx::NodeProto>;
 
-onnx::AttributeProto* FindAttribute(onnx::NodeProto* node, const std::string& name) {
+onnx::AttributeProto* Mutable(onnx::NodeProto* node, const std::string& name) {
   for (auto& a : *node->mutable_attribute()) {
     if (a.name() == name) return &a;
   }
   return nullptr;
 }
 
-const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, const std::string& name) {
-  for (const auto& a : node.attribute()) {
-    if (a.name() == name) return &a;
-  }
-  return nullptr;
-}
-
-int64_t IntAttribute(const onnx::NodeProto& node, const std::string& name, int64_t otherwise) {
-  const onnx::AttributeProto* a = FindAttribute(node, name);
-  return a == nullptr ? otherwise : a->i();
-}
-
 onnx::AttributeProto* Attribute(onnx::NodeProto* node, const std::string& name) {
-  onnx::AttributeProto* a = FindAttribute(node, name);
+  onnx::AttributeProto* a = Mutable(node, name);
   if (a == nullptr) a = node->add_attribute();
   a->Clear();
   a->set_name(name);

@@ -57,7 +57,17 @@ absl::Status InferReshape(InferContext& c) {
       return absl::OkStatus();
     }
   }
-  return (*by_schema)(c);
+  RETURN_IF_ERROR((*by_schema)(c));
+  // The schema's rule does not count where no extent is left open.
+  const Dims &x = c.input(0).dims, &y = c.outputs()[0].dims;
+  const auto open = [](const Dims& dims) {
+    return std::find(dims.begin(), dims.end(), kDynamic) != dims.end();
+  };
+  if (open(x) || open(y)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(y));
+  if (elements == Elements(x)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the ", Elements(x), " elements of ", ToString(x), " do not fit ", ToString(y)));
 }
 
 absl::Status ReshapeGradient(GradientContext& g) {
