@@ -49,7 +49,7 @@ struct Item {
   std::string name;               // of the constant that it becomes in the graph
   std::vector<ItemRef> elements;  // kSequence; kNothing is an optional that holds none
   // kDeferred: what only data decides. Null: it stands for what a body would be given.
-  std::shared_ptr<const Deferred> made_by;
+  const Deferred* made_by = nullptr;
   PartialType partial;
 
   // REQUIRES: kTensor.
@@ -225,7 +225,7 @@ class GraphReader {
   const Binding& binding_;
   int opset_;
   Reading reading_;
-  int64_t deferred_ = 0;  // how many nodes so far
+  std::vector<std::unique_ptr<Deferred>> deferred_;
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   // The graph's own names, then those of the bodies inside which the reader is.

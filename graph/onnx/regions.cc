@@ -89,24 +89,23 @@ PartialType Meet(const PartialType& a, const PartialType& b) {
 // Gathers the nodes of a region and names what goes into it.
 class RegionMaker {
  public:
+  // Without recursion: chains of deferred nodes are as long as a file wants them.
   absl::Status Add(const ItemRef& item) {
-    if (!seen_.insert(item.get()).second) return absl::OkStatus();
-    switch (item->kind) {
-      case Item::Kind::kDeferred:
-        if (item->made_by == nullptr) return DependsOnData("an input of a body");
-        if (!nodes_.emplace(item->made_by->order, item->made_by.get()).second) break;
-        for (const auto& [name, read] : item->made_by->reads) {
-          if (read != nullptr) RETURN_IF_ERROR(Add(read));
-        }
-        break;
-      case Item::Kind::kSequence:
-        for (const ItemRef& element : item->elements) RETURN_IF_ERROR(Add(element));
-        break;
-      case Item::Kind::kTensor:
-      case Item::Kind::kNothing:
-        break;
+    RETURN_IF_ERROR(Enter(item));
+    while (!visits_.empty()) {
+      Visit& top = visits_.back();
+      const Item& parent = *top.item;
+      const bool deferred = parent.kind == Item::Kind::kDeferred;
+      const size_t parts = deferred ? parent.made_by->reads.size() : parent.elements.size();
+      if (top.next == parts) {
+        order_.push_back(top.item);
+        visits_.pop_back();
+        continue;
+      }
+      const size_t part = top.next++;
+      const ItemRef& read = deferred ? parent.made_by->reads[part].second : parent.elements[part];
+      if (read != nullptr) RETURN_IF_ERROR(Enter(read));
     }
-    order_.push_back(item);
     return absl::OkStatus();
   }
 
@@ -133,6 +132,21 @@ class RegionMaker {
   }
 
  private:
+  struct Visit {
+    ItemRef item;
+    size_t next = 0;  // which of what it is made of
+  };
+
+  absl::Status Enter(const ItemRef& item) {
+    if (!seen_.insert(item.get()).second) return absl::OkStatus();
+    if (item->kind == Item::Kind::kDeferred) {
+      if (item->made_by == nullptr) return DependsOnData("an input of a body");
+      nodes_.emplace(item->made_by->order, item->made_by);
+    }
+    visits_.push_back({item});
+    return absl::OkStatus();
+  }
+
   void Name(const ItemRef& item, onnx::GraphProto* body, std::vector<ItemRef>* inputs) {
     std::string& name = names_[item.get()];
     if (item->kind == Item::Kind::kDeferred) {
@@ -162,6 +176,7 @@ class RegionMaker {
     }
   }
 
+  std::vector<Visit> visits_;
   absl::flat_hash_set<const Item*> seen_;
   std::vector<ItemRef> order_;  // an item behind those that it is made of
   std::map<int64_t, const Deferred*> nodes_;
@@ -176,12 +191,12 @@ bool PartialType::whole() const {
 }
 
 std::string FirstDeferred(const ItemRef& item) {
-  const Deferred* first = item->made_by.get();
+  const Deferred* first = item->made_by;
   for (bool earlier = true; earlier;) {
     earlier = false;
     for (const auto& [name, read] : first->reads) {
       if (read == nullptr || read->made_by == nullptr) continue;
-      first = read->made_by.get();
+      first = read->made_by;
       earlier = true;
       break;
     }
@@ -255,8 +270,9 @@ absl::StatusOr<GraphReader::Items> GraphReader::DeferReading(
   }
   std::vector<PartialType> types = TypesOf(node, inputs);
   types.resize(node.output_size());
-  auto deferred = std::make_shared<Deferred>();
-  deferred->order = deferred_++;
+  deferred_.push_back(std::make_unique<Deferred>());
+  Deferred* const deferred = deferred_.back().get();
+  deferred->order = static_cast<int64_t>(deferred_.size()) - 1;
   deferred->where = Where(node);
   Items outputs;
   bool whole = false;
