@@ -76,6 +76,45 @@ class Driver {
   int count_ = 0;
 };
 
+// Loops and branches, unrolled and left to data, and sequences.
+constexpr const char* kControlFlow[] = {
+    R"(g (float[2, 3] x) => (float[2, 3] y) {
+      three = Constant <value = int64 {3}> ()
+      ten = Constant <value = float {10}> ()
+      w = Constant <value = float[3] {0.5, 1.5, 2.5}> ()
+      a, s = Loop <body = b (int64 i, bool go, float[2, 3] v) => (bool on, float[2, 3] u, float[2, 3] o) {
+        u = Mul(v, w)
+        o = Identity(u)
+        t = ReduceSum <keepdims = 0> (u)
+        on = Less(t, ten)
+      }> (three, "", x)
+      n = Constant <value = int64[1] {0}> ()
+      y = ReduceSum <keepdims = 0> (s, n)
+    })",
+    R"(g (float[2, 3] x) => (float[2, 3] y) {
+      zero = Constant <value = float {0}> ()
+      t = ReduceSum <keepdims = 0> (x)
+      c = Greater(t, zero)
+      y = If (c) <then_branch = p () => (float[2, 3] a) { a = Add(x, x) },
+                  else_branch = q () => (float[2, 3] b) { b = Sin(x) }>
+    })",
+    R"(g (float[3, 2] x, float[2] h) => (float[2] y) {
+      y, z = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] n, float[2] o) {
+        n = Add(a, e)
+        o = Mul(n, e)
+      }> (h, x)
+    })",
+    R"(g (float[4, 2] x) => (float[4, 2] y) {
+      two = Constant <value = int64 {2}> ()
+      one = Constant <value = int64 {1}> ()
+      parts = SplitToSequence <axis = 0> (x, two)
+      first = SequenceAt(parts, one)
+      more = SequenceInsert(parts, first)
+      less = SequenceErase(more, one)
+      y = ConcatFromSequence <axis = 0> (less)
+    })",
+};
+
 std::vector<std::string> Corpus(const std::vector<std::string>& paths) {
   std::vector<std::string> corpus;
   for (const std::string& path : paths) corpus.push_back(Read(path));
@@ -91,6 +130,11 @@ std::vector<std::string> Corpus(const std::vector<std::string>& paths) {
   }
   for (onward::HostileModel& hostile : onward::HostileModels()) {
     if (hostile.bytes.size() <= 4096) corpus.push_back(std::move(hostile.bytes));
+  }
+  for (const char* text : kControlFlow) {
+    const auto bytes =
+        onward::ModelFromText(absl::StrCat("<ir_version: 10, opset_import: [\"\" : 21]> ", text));
+    if (bytes.ok()) corpus.push_back(onward::WithParameters(*bytes));
   }
   for (const auto& op : onward::StandardOperators().all()) {
     // Of LpPool's lowering the plan may choose a convolution of oneDNN that it then refuses.
