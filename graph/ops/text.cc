@@ -274,9 +274,10 @@ void AddTextOperators(OperatorFamily& list) {
   list.push_back(
       Operator("", "StringNormalizer")
           .Infer(InferNormalizer)
-          .Example("g (int64[3] x) => (string[2] y) { s = Constant<value = string[3] {\"Ab\", \"c\", "
-                   "\"AB\"}>() y = StringNormalizer<case_change_action = \"UPPER\", "
-                   "is_case_sensitive = 1, stopwords = [\"AB\"]>(s) }")
+          .Example(
+              "g (int64[3] x) => (string[2] y) { s = Constant<value = string[3] {\"Ab\", \"c\", "
+              "\"AB\"}>() y = StringNormalizer<case_change_action = \"UPPER\", "
+              "is_case_sensitive = 1, stopwords = [\"AB\"]>(s) }")
           .AlwaysLower(LowerNormalizer));
   list.push_back(
       Operator("", "StringSplit")

@@ -15,8 +15,8 @@ struct Widening {
   std::vector<DataType> inputs, outputs;
 };
 
-// float16, bfloat16 and smaller floats are computed in float32 and rounded once per operator. Empty (no
-// rows at all) where there is nothing of these types, an attribute names the type, or the
+// float16, bfloat16 and smaller floats are computed in float32 and rounded once per operator. Empty
+// (no rows at all) where there is nothing of these types, an attribute names the type, or the
 // operator is defined by arithmetic in the type itself (quantisation).
 Widening WidenHalves(const Operator& op, const Attributes& attributes,
                      absl::Span<const DataType> inputs, absl::Span<const DataType> outputs);
