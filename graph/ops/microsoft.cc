@@ -358,9 +358,8 @@ Operator RotaryEmbedding() {
 
 Operator ByLowering(const std::string& name, Arity arity, LowerRule rule) {
   Operator op(kMicrosoft, name);
-  op.Infer([rule, arity](InferContext& c) {
-      return InferByLowering(rule, arity, c);
-    }).AlwaysLower(std::move(rule));
+  op.Infer([rule, arity](InferContext& c) { return InferByLowering(rule, arity, c); });
+  op.AlwaysLower(std::move(rule));
   return op;
 }
 

@@ -207,7 +207,7 @@ Operator Attention() {
 absl::Status ReadQueries(LowerContext& l, int64_t heads, Parts* p) {
   Builder& b = l.b();
   const auto unpacked = [&](Expr x, int64_t which) {
-    const Dims d = x.dims();
+    const Dims& d = x.dims();
     Expr one = b.Reshape(Part(b, x, 3, which, which + 1), {d[0], d[1], d[2], d[4]});
     return b.Transpose(one, {0, 2, 1, 3});
   };
