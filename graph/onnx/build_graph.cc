@@ -401,11 +401,7 @@ absl::Status GraphReader::Add(const onnx::NodeProto& node, int64_t ordinal) {
                                                    domain.empty() ? "" : ".", node.op_type(),
                                                    " yet"));
     }
-    Attributes attributes;
-    for (const onnx::AttributeProto& a : node.attribute()) {
-      ASSIGN_OR_RETURN(AttributeValue value, AttributeFromProto(a));
-      attributes.Set(a.name(), std::move(value));
-    }
+    ASSIGN_OR_RETURN(Attributes attributes, AttributesFromProto(node));
     const Origin origin{&node, node.name(),
                         node.name().empty() && !names.empty() ? names[0] : node.name(), ordinal};
     absl::StatusOr<Items> applied = DependsOnData("an input");
@@ -462,7 +458,10 @@ absl::StatusOr<GraphReader::Items> GraphReader::Trace(const Operator& op, const 
   if (op.random) return Draw(op, inputs, std::move(attributes), num_outputs, names, origin);
   ASSIGN_OR_RETURN(Items computed, Fold(op, inputs, attributes, num_outputs, names, origin));
   if (computed.empty()) return DependsOnData(op.name);
-  const auto traced = [](const ItemRef& item) { return item != nullptr && item->value != nullptr; };
+  // (An item that is only known has a value too, once a node of the graph has read it.)
+  const auto traced = [](const ItemRef& item) {
+    return item != nullptr && item->value != nullptr && item->value->kind != Value::Kind::kConstant;
+  };
   const bool any = std::any_of(inputs.begin(), inputs.end(), traced);
   const bool floating = std::any_of(computed.begin(), computed.end(), [](const ItemRef& item) {
     return item != nullptr && IsFloating(item->type().dtype);
@@ -593,7 +592,6 @@ absl::StatusOr<GraphReader::Items> GraphReader::Draw(const Operator& op, const I
                    AddToGraph(op, inputs, std::move(attributes), num_outputs, names, origin));
   Node* const drawn = graph_->last();
   Node* const before = drawn->previous();
-  std::vector<int> places;
   const size_t first_output = graph_->outputs().size();
   for (int i = 0; i < num_outputs; ++i) {
     if (drawn->output(i) != nullptr) graph_->AddOutput("", drawn->output(i));

@@ -260,6 +260,15 @@ absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& pr
   }
 }
 
+absl::StatusOr<Attributes> AttributesFromProto(const onnx::NodeProto& node) {
+  Attributes attributes;
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    ASSIGN_OR_RETURN(AttributeValue value, AttributeFromProto(a));
+    attributes.Set(a.name(), std::move(value));
+  }
+  return attributes;
+}
+
 void AttributeToProto(const std::string& name, const AttributeValue& value,
                       onnx::AttributeProto* proto) {
   proto->set_name(name);

@@ -38,6 +38,8 @@ bool RefersToData(const onnx::TensorProto& proto);
 
 // Subgraphs are not attributes here (see Node::bodies): InvalidArgument.
 absl::StatusOr<AttributeValue> AttributeFromProto(const onnx::AttributeProto& proto);
+// All of a node's.
+absl::StatusOr<Attributes> AttributesFromProto(const onnx::NodeProto& node);
 void AttributeToProto(const std::string& name, const AttributeValue& value,
                       onnx::AttributeProto* proto);
 

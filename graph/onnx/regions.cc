@@ -69,7 +69,7 @@ PartialType PartialOf(const ItemRef& item) {
   }
 }
 
-ItemRef Placeholder(PartialType type) {
+ItemRef BodyInput(PartialType type) {
   auto item = std::make_shared<Item>();
   item->kind = Item::Kind::kDeferred;
   item->partial = std::move(type);
@@ -305,19 +305,15 @@ std::vector<PartialType> GraphReader::TypesOf(const onnx::NodeProto& node, const
   }
   const Operator* op = operators_.Find(node.domain(), node.op_type());
   if (op == nullptr) return {};
-  Attributes attributes;
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    absl::StatusOr<AttributeValue> value = AttributeFromProto(a);
-    if (!value.ok()) return {};
-    attributes.Set(a.name(), *std::move(value));
-  }
+  const absl::StatusOr<Attributes> attributes = AttributesFromProto(node);
+  if (!attributes.ok()) return {};
   std::vector<PartialType> types;
   std::vector<const Tensor*> constants;
   for (const ItemRef& item : inputs) {
     types.push_back(PartialOf(item));
     constants.push_back(item == nullptr ? nullptr : item->known.get());
   }
-  const auto inferred = InferPartially(*op, attributes, types, constants, node.output_size());
+  const auto inferred = InferPartially(*op, *attributes, types, constants, node.output_size());
   return inferred.ok() ? *inferred : std::vector<PartialType>{};
 }
 
@@ -346,9 +342,8 @@ std::vector<PartialType> GraphReader::TypesOfBody(const onnx::NodeProto& node,
     return types;
   }
   if (node.op_type() != "Loop" || inputs.size() < 2) return {};
-  Items given = {Placeholder({DataType::kInt64, true, {}}),
-                 Placeholder({DataType::kBool, true, {}})};
-  for (size_t i = 2; i < inputs.size(); ++i) given.push_back(Placeholder(PartialOf(inputs[i])));
+  Items given = {BodyInput({DataType::kInt64, true, {}}), BodyInput({DataType::kBool, true, {}})};
+  for (size_t i = 2; i < inputs.size(); ++i) given.push_back(BodyInput(PartialOf(inputs[i])));
   const std::vector<PartialType> made = read(body("body"), given);
   std::vector<PartialType> types;
   for (size_t i = 1; i < made.size(); ++i) {

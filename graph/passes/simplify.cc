@@ -196,13 +196,15 @@ absl::StatusOr<bool> FoldConstants(Graph* graph, Evaluator* evaluator) {
   return changed;
 }
 
-absl::StatusOr<bool> LowerOperators(Graph* graph, const OperatorSet& operators) {
+absl::StatusOr<bool> LowerNodes(Graph* graph, const OperatorSet& operators,
+                                const std::function<bool(const Node&)>& which) {
+  constexpr int kDeepest = 32;  // lowerings of lowerings
   bool changed = false;
-  for (int round = 0; round < 32; ++round) {
+  for (int round = 0; round < kDeepest; ++round) {
     bool again = false;
     for (Node* node = graph->first(); node != nullptr;) {
       Node* next = node->next();
-      if (node->op().always_lower) {
+      if (which(*node)) {
         RETURN_IF_ERROR(LowerNode(graph, &operators, node));
         again = true;
       }
@@ -212,6 +214,10 @@ absl::StatusOr<bool> LowerOperators(Graph* graph, const OperatorSet& operators) 
     changed = true;
   }
   return absl::InternalError("lowerings do not end");
+}
+
+absl::StatusOr<bool> LowerOperators(Graph* graph, const OperatorSet& operators) {
+  return LowerNodes(graph, operators, [](const Node& node) { return node.op().always_lower; });
 }
 
 absl::Status Simplify(Graph* graph, const OperatorSet& operators, Evaluator* evaluator) {

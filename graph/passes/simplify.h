@@ -2,6 +2,8 @@
 #ifndef ONWARD_GRAPH_PASSES_SIMPLIFY_H_
 #define ONWARD_GRAPH_PASSES_SIMPLIFY_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "graph/ir/evaluator.h"
 #include "graph/ir/graph.h"
@@ -26,7 +28,12 @@ bool JoinCommonCode(Graph* graph);
 // elements or is no larger than what it is made of.
 absl::StatusOr<bool> FoldConstants(Graph* graph, Evaluator* evaluator);
 
-// Replaces nodes whose operator has no kernel by their lowerings, until none is left.
+// Replaces the nodes that `which` names by their lowerings, until it names none. REQUIRES: it
+// names only nodes whose operators have one.
+absl::StatusOr<bool> LowerNodes(Graph* graph, const OperatorSet& operators,
+                                const std::function<bool(const Node&)>& which);
+
+// The same of nodes whose operator has no kernel.
 absl::StatusOr<bool> LowerOperators(Graph* graph, const OperatorSet& operators);
 
 // All of the above, until nothing changes.

@@ -5,8 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "graph/base/status_macros.h"
-#include "graph/ir/builder.h"
+#include "graph/passes/simplify.h"
 
 namespace onward {
 namespace {
@@ -51,28 +50,14 @@ class Answers {
   absl::flat_hash_map<std::string, bool> known_;
 };
 
-constexpr int kDeepest = 32;  // lowerings of lowerings
-
 }  // namespace
 
 absl::StatusOr<bool> Legalize(Graph* graph, const OperatorSet& operators,
                               const KernelOracle& kernels, const Device& device, int threads) {
   Answers answers(kernels, device, threads);
-  bool changed = false;
-  for (int round = 0; round < kDeepest; ++round) {
-    bool again = false;
-    for (Node* node = graph->first(); node != nullptr;) {
-      Node* next = node->next();
-      if (node->op().lower && !node->op().collective && !answers.Accepted(*node)) {
-        RETURN_IF_ERROR(LowerNode(graph, &operators, node));
-        again = true;
-      }
-      node = next;
-    }
-    if (!again) return changed;
-    changed = true;
-  }
-  return absl::InternalError("lowerings do not end");
+  return LowerNodes(graph, operators, [&](const Node& node) {
+    return node.op().lower && !node.op().collective && !answers.Accepted(node);
+  });
 }
 
 }  // namespace onward
